@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from typing import Any
 
 
 def escape_unprintable(text: str) -> str:
@@ -17,5 +19,19 @@ def escape_unprintable(text: str) -> str:
 
 def dump_json(value: object, indent: int | None = None) -> str:
     """Return a value as JSON, without escaping letters of other scripts, but with control characters escaped."""
-    text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    text = json.dumps(name_numbers(value), ensure_ascii=False, indent=indent, default=str)
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+
+
+def name_numbers(value: Any) -> Any:
+    """Return a value with the numbers that JSON lacks as texts, also inside lists and mappings.
+
+    >>> name_numbers([1.5, float("-inf"), float("nan")])
+    [1.5, '-Infinity', 'NaN']
+    """
+    if isinstance(value, float):
+        infinity = "Infinity" if value > 0 else "-Infinity"
+        return value if math.isfinite(value) else "NaN" if math.isnan(value) else infinity
+    if isinstance(value, dict):
+        return {key: name_numbers(each) for key, each in value.items()}
+    return [name_numbers(each) for each in value] if isinstance(value, list | tuple) else value

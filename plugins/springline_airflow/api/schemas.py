@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-import polars as pl
 from pydantic import BaseModel, Field
 
 from springline.airflow.api.request_fields import RequestBody
 from springline.spark_jobs.streaming.application.lag_history import LagPoint
 from springline.spark_jobs.streaming.application.status import JobStatus
 from springline.spark_jobs.streaming.backpressure.config import ChannelKind
+from springline.spark_jobs.streaming.runtime.json_lines import json_lines
 from springline.spark_jobs.streaming.sql.expressions import ARROW
 from springline.spark_jobs.streaming.tracking.completeness import Completeness
 from springline.spark_jobs.streaming.tracking.ring import RingHistory
@@ -295,13 +295,12 @@ class AdhocAnswer(BaseModel):
 def adhoc_answer_json(answer: Answer) -> dict[str, Any]:
     """Return an answer as plain values in the shape of `AdhocAnswer`.
 
-    Values are encoded as in results; numbers that JSON lacks are null.
+    Values are encoded as in results.
     """
-    frame = pl.from_arrow(answer.rows)
-    assert isinstance(frame, pl.DataFrame)
+    lines = b"".join(map(json_lines, answer.rows.to_batches())).splitlines()
     return {
         "columns": [{"name": f.name, "type": _TYPES.get(f.type, str(f.type))} for f in answer.rows.schema],
-        "rows": json.loads(frame.write_json()),
+        "rows": [json.loads(line) for line in lines],
         "begin": _time(answer.begin),
         "end": _time(answer.end),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -58,11 +59,13 @@ def encode_results(
 ) -> Iterator[OutgoingRecord]:
     """Encode the results as lines of JSON, up to `RESULT_ROWS` in a message, and fewer if they are long.
 
-    The header `query` names the query, `incarnation` is the incarnation of the job, from 1 on. Rows that no message can
-    hold are added to `oversized` instead, if it is given.
+    The header `query` names the query, `incarnation` is the incarnation of the job, from 1 on; `types` is a JSON object
+    with the type of each column, since lines alone do not tell whole numbers from others, or times from text. Rows that
+    no message can hold are added to `oversized` instead, if it is given.
     """
     sequence = 0
     for batch in output.results:
+        types = json.dumps({field.name: str(field.type) for field in batch.schema}).encode()
         query = (batch.schema.metadata or {}).get(b"query", b"")
         parts = (batch.slice(start, RESULT_ROWS) for start in range(0, batch.num_rows, RESULT_ROWS))
         for lines in (lines for part in parts for lines in _json_lines(part)):
@@ -70,6 +73,7 @@ def encode_results(
                 **Stamp(*_stamp_prefix(round_id, unit), sequence).header(),
                 "query": query,
                 "incarnation": str(round_id[0]).encode(),
+                "types": types,
             }
             record = OutgoingRecord(stage.results, unit, lines, headers)
             if oversized is not None and record.size > MAX_RECORD_BYTES:

@@ -1,11 +1,13 @@
 """Rows of a batch as lines of JSON: by msgspec for small batches, by Polars for large ones, with the same bytes.
 
-A call of Polars costs about 0.2 ms whatever the size of the batch, msgspec about 0.4 µs a value.
+A call of Polars costs about 0.2 ms whatever the size of the batch, msgspec about 0.4 µs a value. Polars writes null for
+a number that JSON lacks, so batches with such numbers, and nested values, are written by msgspec whatever their size.
 """
 
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,6 +15,9 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from springline.persistence.text.visible_text import name_numbers
 
 SMALL_VALUES = 1_000  # up to which msgspec takes less CPU time than Polars
 
@@ -22,14 +27,28 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def json_lines(batch: pa.RecordBatch) -> bytes:
-    r"""Encode each row as a line with an object of its columns; NaN and infinities are null, times are text.
+    r"""Encode each row as a line with an object of its columns.
 
-    >>> json_lines(pa.record_batch({"word": ["a"], "count": [2]}))
-    b'{"word":"a","count":2}\n'
+    Times are text, and so are the numbers that JSON lacks: "Infinity", "-Infinity" and "NaN". Floats of less than 64
+    bits are written as the double with the same value.
+
+    >>> json_lines(pa.record_batch({"word": ["a"], "ratio": [float("inf")]}))
+    b'{"word":"a","ratio":"Infinity"}\n'
     """
-    if batch.num_rows * batch.num_columns <= SMALL_VALUES and (lines := encode_small(batch)) is not None:
+    for index, field in enumerate(batch.schema):
+        if pa.types.is_float16(field.type) or pa.types.is_float32(field.type):
+            batch = batch.set_column(index, field.name, batch.column(index).cast(pa.float64()))
+    is_small = batch.num_rows * batch.num_columns <= SMALL_VALUES
+    if (is_small or any(map(_needs_names, batch.columns))) and (lines := encode_small(batch)) is not None:
         return lines
     return encode_large(batch)
+
+
+def _needs_names(column: pa.Array) -> bool:
+    """Return whether a column may have numbers that JSON lacks."""
+    if pa.types.is_nested(column.type):
+        return True
+    return pa.types.is_float64(column.type) and pc.all(pc.is_finite(column)).as_py() is False
 
 
 def encode_large(batch: pa.RecordBatch) -> bytes:
@@ -50,7 +69,7 @@ def encode_small(batch: pa.RecordBatch) -> bytes | None:
         return None
     columns = []
     for column in batch.columns:
-        values_of = _VALUES.get(column.type)
+        values_of = _nested if pa.types.is_nested(column.type) else _VALUES.get(column.type)
         values = None if values_of is None else values_of(column)
         if values is None:
             return None
@@ -64,17 +83,23 @@ def _values(column: pa.Array) -> list[Any]:
     return values
 
 
+def _nested(column: pa.Array) -> list[Any]:
+    values: list[Any] = name_numbers(column.to_pylist())
+    return values
+
+
 def _numbers(column: pa.Array) -> list[Any]:
     values: list[Any] = column.to_pylist() if column.null_count else column.to_numpy().tolist()
     return values
 
 
 def _floats(column: pa.Array) -> list[Any]:
-    """Return floats, those with a positive exponent as text: msgspec writes it without its sign."""
+    """Return floats; as text those that JSON lacks, and those with a positive exponent, whose sign msgspec omits."""
     values = _numbers(column)
-    for row in np.flatnonzero(np.abs(column.to_numpy(zero_copy_only=False)) >= _FIRST_EXPONENT).tolist():
-        if np.isfinite(values[row]):
-            values[row] = msgspec.Raw(repr(values[row]).encode())
+    for row in np.flatnonzero(~(np.abs(column.to_numpy(zero_copy_only=False)) < _FIRST_EXPONENT)).tolist():
+        if values[row] is not None:
+            is_finite = math.isfinite(values[row])
+            values[row] = msgspec.Raw(repr(values[row]).encode()) if is_finite else name_numbers(values[row])
     return values
 
 

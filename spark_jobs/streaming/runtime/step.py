@@ -8,6 +8,7 @@ messages were divided into rounds.
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -53,6 +54,11 @@ class Message:
     headers: Mapping[str, bytes] = field(default_factory=dict)
     key: bytes | None = None
     is_null: bool = False
+
+
+def without_byte_order_mark(value: bytes | memoryview) -> bytes | memoryview:
+    """Return a message of text without the mark at its start that editors and spreadsheets write: it is no content."""
+    return value[len(BOM_UTF8) :] if value[: len(BOM_UTF8)] == BOM_UTF8 else value
 
 
 @dataclass(frozen=True)

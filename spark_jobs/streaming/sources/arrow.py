@@ -19,6 +19,7 @@ from springline.spark_jobs.streaming.sources.layout import ARROW_TYPES, Layout
 
 CHUNK_ROWS = 65_536
 _READ_OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _MessageTables = list[tuple[Message, pa.Table]]
 
 
@@ -124,9 +125,7 @@ def _cast(layout: Layout, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray
     """Cast to int64, double, string or a dictionary of strings; a timestamp to the layout's unit."""
     source_type, kind = column.type, layout.fields[name]
     if pa.types.is_timestamp(source_type) and name == layout.time and kind != "text":
-        column = column.cast(pa.timestamp("us", tz=source_type.tz), safe=source_type.unit != "ns").cast(pa.int64())
-        per = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0.001}[layout.unit]
-        return pc.divide(column.cast(pa.float64()), per) if kind == "float" else _integer_time(column, layout.unit)
+        return _time_column(column, layout.unit, kind)
     if kind == "text" and pa.types.is_dictionary(source_type) and _is_text(source_type.value_type):
         return column.cast(pa.dictionary(pa.int32(), pa.string())).unify_dictionaries()
     if kind == "text" and _is_text(source_type):
@@ -141,10 +140,21 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _integer_time(micros: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:
-    if unit == "ns":
-        return pc.multiply_checked(micros, 1000)
-    return pc.divide(micros, {"s": 1_000_000, "ms": 1_000, "us": 1}[unit])
+def _time_column(column: pa.ChunkedArray, unit: str, kind: str) -> pa.ChunkedArray:
+    """Return timestamps as numbers of a unit: whole ones are rounded down, and null if they exceed 64 bits."""
+    valid = np.asarray(column.is_valid())
+    values = column.cast(pa.int64()).fill_null(0).to_numpy()
+    per, source_per = _PER_SECOND[unit], _PER_SECOND[column.type.unit]
+    if kind == "float":  # by microseconds, which doubles hold exactly for three centuries around 1970
+        micros = values // 1_000 if column.type.unit == "ns" else values * (1e6 / source_per)
+        numbers = micros / (1e6 / per) if per <= 1_000_000 else micros * 1e3
+    elif per <= source_per:
+        numbers = values // (source_per // per)
+    else:
+        times = per // source_per
+        numbers = values * times
+        valid &= numbers // times == values
+    return pa.chunked_array([pa.array(numbers, mask=~valid)])
 
 
 def _table_of_batch(

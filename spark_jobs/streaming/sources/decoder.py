@@ -120,7 +120,8 @@ def _scaled(values: Ints, unit: str, has_time: Flags) -> tuple[Ints, Flags]:
     if unit == "ns":
         return values // 1000, has_time
     scale = int(UNIT_MICROS[unit])
-    fits = has_time & (np.abs(values) < (1 << 62) // scale)
+    limit = (1 << 62) // scale
+    fits = has_time & (values > -limit) & (values < limit)  # the least integer has no absolute value
     return np.where(fits, values, 0) * scale, fits
 
 

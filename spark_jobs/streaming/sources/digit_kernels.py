@@ -118,37 +118,57 @@ def _parse_fixed_digits(data, start, count):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def read_times(data, starts, lengths, times, good):  # type: ignore[no-untyped-def]
-    """Parse `2013-01-31`, `2013-01-31 23:59`, `2013-01-31T23:59:59.123456Z` to microseconds since 1970."""
+    """Parse `2013-01-31`, `2013-01-31 23:59`, `2013-01-31T23:59:59.123456789+01:00` to microseconds since 1970.
+
+    A time without an offset is UTC. Digits beyond microseconds are cut off.
+    """
     for i in range(starts.size):
         good[i] = False
         times[i] = 0
         start = starts[i]
-        length = lengths[i]
-        if length > 10 and data[start + length - 1] == 90:  # Z
-            length -= 1
-        if length < 10 or length in (11, 12, 13, 14, 15, 17, 18, 20) or length > 26:
+        end = start + lengths[i]
+        if lengths[i] < 10:
             continue
         year, month, day = (
             _parse_fixed_digits(data, start, 4),
             _parse_fixed_digits(data, start + 5, 2),
             _parse_fixed_digits(data, start + 8, 2),
         )
-        hour = minute = second = fraction = np.int64(0)
+        hour = minute = second = fraction = ahead = np.int64(0)
         fits = data[start + 4] == 45 and data[start + 7] == 45
-        if length > 10:
-            hour, minute = _parse_fixed_digits(data, start + 11, 2), _parse_fixed_digits(data, start + 14, 2)
-            fits &= (data[start + 10] == 32 or data[start + 10] == 84) and data[start + 13] == 58
-        if length > 16:
-            second = _parse_fixed_digits(data, start + 17, 2)
-            fits &= data[start + 16] == 58
-        if length > 19:
-            fraction = _parse_fixed_digits(data, start + 20, length - 20)
-            fits &= data[start + 19] == 46 and fraction >= 0
-            for _ in range(26 - length):
-                fraction *= 10
+        at = start + 10
+        if end - at >= 6 and (data[at] == 32 or data[at] == 84 or data[at] == 116):  # blank, T, t
+            hour, minute = _parse_fixed_digits(data, at + 1, 2), _parse_fixed_digits(data, at + 4, 2)
+            fits &= data[at + 3] == 58
+            at += 6
+            if end - at >= 3 and data[at] == 58:
+                second = _parse_fixed_digits(data, at + 1, 2)
+                at += 3
+                if end - at >= 2 and (data[at] == 46 or data[at] == 44):  # point, comma
+                    first = at + 1
+                    at = first
+                    while at < end and 48 <= data[at] <= 57:
+                        if at - first < 6:
+                            fraction = fraction * 10 + np.int64(data[at]) - 48
+                        at += 1
+                    fits &= 1 <= at - first <= 9
+                    for _ in range(6 - (at - first)):
+                        fraction *= 10
+            if end - at >= 3 and (data[at] == 43 or data[at] == 45):  # +01:00, +0100, +01
+                negative = data[at] == 45
+                hours, minutes = _parse_fixed_digits(data, at + 1, 2), np.int64(0)
+                at += 3
+                if end - at >= 2:
+                    at += data[at] == 58
+                    minutes = _parse_fixed_digits(data, at, 2) if end - at == 2 else np.int64(-1)
+                    at += 2
+                fits &= 0 <= hours <= 23 and 0 <= minutes <= 59
+                ahead = -(hours * 60 + minutes) if negative else hours * 60 + minutes
+                fits &= at == end  # so that no Z follows
+        at += at < end and (data[at] == 90 or data[at] == 122)  # Z, z
         leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
         longest = 30 + ((month + month // 8) & 1) if month != 2 else 28 + leap
-        fits &= year >= 1 and 1 <= month <= 12 and 1 <= day <= longest
+        fits &= at == end and year >= 1 and 1 <= month <= 12 and 1 <= day <= longest
         fits &= 0 <= hour <= 23 and 0 <= minute <= 59 and 0 <= second <= 59
         if fits:
             y = year - (month <= 2)  # days of the civil calendar since 1970, with years that begin in March
@@ -156,5 +176,5 @@ def read_times(data, starts, lengths, times, good):  # type: ignore[no-untyped-d
             of_era = y - era * 400
             of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
             days = era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
-            times[i] = ((days * 24 + hour) * 60 + minute) * 60_000_000 + second * 1_000_000 + fraction
+            times[i] = ((days * 24 + hour) * 60 + minute - ahead) * 60_000_000 + second * 1_000_000 + fraction
             good[i] = True

@@ -1,8 +1,8 @@
 """Decoder of JSON lines to chunks of rows: one object per line, one or more lines per message.
 
 A missing field is null. An integer must have no decimal point or exponent; a projected name must occur only once. The
-kernel checks lines strictly by RFC 8259, and also accepts NaN, Infinity and -Infinity, which many programs write. No
-other JSON parser reads the lines, so none can fail on them.
+kernel checks lines strictly by RFC 8259, and also accepts NaN, Infinity and -Infinity, which many programs write; in a
+field of floats also as texts, as in results. No other JSON parser reads the lines, so none can fail on them.
 """
 
 from __future__ import annotations

@@ -185,6 +185,15 @@ def _scan_literal(data, position, first, size):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _is_named_number(data, start, end):  # type: ignore[no-untyped-def]
+    """Return whether a text is `NaN`, `Infinity` or `-Infinity`."""
+    if end - start == 3:
+        return _scan_literal(data, start, 13, 3) >= 0
+    start += data[start] == 45
+    return end - start == 8 and _scan_literal(data, start, 16, 8) >= 0
+
+
+@njit(cache=True, nogil=True)
 def _scan_scalar(data, position):  # type: ignore[no-untyped-def]
     """Scan a value that is no object or list.
 
@@ -342,6 +351,12 @@ def read_objects(  # type: ignore[no-untyped-def]
                     break
                 if c >= 0:
                     fits = kind == kinds[c] or kind == _NULL or (kind == _INT and kinds[c] == _FLOAT)
+                    stop = position
+                    if kind == _TEXT and kinds[c] == _FLOAT:
+                        last = _unescape(data, start + 1, position - 1) if escaped else position - 1
+                        if _is_named_number(data, start + 1, last):
+                            kind, fits = _FLOAT, True
+                            start, stop = start + 1, last
                     if fault == _NONE and last_rows[c] == row:
                         fault = np.int64(_TWICE - c)
                     elif kind == _TEXT and fits:
@@ -357,12 +372,12 @@ def read_objects(  # type: ignore[no-untyped-def]
                         ints[c, good] = number
                         valid[c, good] = True
                     elif kind != _NULL and fits:
-                        value, exact = parse_decimal(data, start, position)
+                        value, exact = parse_decimal(data, start, stop)
                         floats[c, good] = value
                         valid[c, good] = True
                         if not exact and last_rows[c] != row:
                             starts[c, good] = start
-                            lengths[c, good] = position - start
+                            lengths[c, good] = stop - start
                             slow[slow_count, 0] = c
                             slow[slow_count, 1] = good
                             slow_count += 1

@@ -40,9 +40,10 @@ class Stream:
     """The declaration of a topic's rows.
 
     `time` names the field with the event time; `time_format` is its unit since 1970, or `iso` for text such as
-    `2013-01-31 23:59:59.5` (UTC; a text with an offset is refused). Rows outside [min_event_time, max_event_time), or
-    more than `max_future_skew` ahead of the clock of the round that reads them, become dead letters: otherwise one row
-    from the year 2099 would close every window. With `max_future_skew` None there is no such limit.
+    `2013-01-31 23:59:59.5` or `2013-01-31T23:59:59.123456789+01:00` (UTC without an offset). Rows outside
+    [min_event_time, max_event_time), or more than `max_future_skew` ahead of the clock of the round that reads them,
+    become dead letters: otherwise one row from the year 2099 would close every window. With `max_future_skew` None
+    there is no such limit.
 
     `lateness` is how long a slice stays open after its end, unless a query overrides it (LATE). `idle_timeout` is the
     time without rows (by the clock of the rounds) after which a unit no longer holds back the watermark; None: never.

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from springline.spark_jobs.streaming.kernels.hash_tables import Ints
-from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message
+from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message, without_byte_order_mark
 from springline.spark_jobs.streaming.sources.chunk import Chunk, Column, NumberColumn, Source, TextColumn
 from springline.spark_jobs.streaming.sources.layout import Layout
 
@@ -109,7 +109,7 @@ class _TextReader:
 
     def chunk(self, messages: list[Message]) -> Chunk:
         """Read the rows of the messages; a line end is appended to each message, which adds no row if it had one."""
-        values = [message.value for message in messages]
+        values = [without_byte_order_mark(message.value) for message in messages]
         if len(values) == 1 and values[0][-1:] == b"\n":  # a single, large message is not copied
             joined, ends = bytes(values[0]), np.array([len(values[0])], np.int64)
         else:

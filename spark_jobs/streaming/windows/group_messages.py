@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
+from springline.persistence.text.visible_text import name_numbers
 from springline.spark_jobs.streaming.runtime.step import DeadLetter
 from springline.spark_jobs.streaming.sources.schema import MICROS
 
@@ -40,7 +41,7 @@ def lines_of(groups: pa.RecordBatch) -> tuple[bytes, int]:
     rows = groups.select(names).to_pylist()
     for row in rows:
         row |= {name: _format_instant(row[name]) for name in ("slice", "time") if name in row}
-    lines = "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
+    lines = "".join(json.dumps(name_numbers(row), ensure_ascii=False, default=str) + "\n" for row in rows)
     return lines.encode(errors="backslashreplace"), sum(row["rows()"] for row in rows)
 
 

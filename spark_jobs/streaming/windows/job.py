@@ -124,7 +124,7 @@ class WindowsJob(BaseJob):
 
     def services(self, context: ServiceContext) -> Sequence[BackgroundService]:
         """The service that writes results to the catalog, if the job has a sink, and those of tracking."""
-        sinks = [ParquetSink(self, context.folder, context.settings)] if self.sink else []
+        sinks = [ParquetSink(self, context.settings)] if self.sink else []
         return [*sinks, *super().services(context)]
 
     def prepare(self, folder: JobFolder) -> None:

@@ -10,7 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, State
+from springline.spark_jobs.streaming.runtime.step import (
+    DeadLetter,
+    Input,
+    Message,
+    Output,
+    State,
+    without_byte_order_mark,
+)
 from springline.spark_jobs.streaming.tracking.ack_output import AckOutput
 from springline.spark_jobs.streaming.tracking.folds import Fold, RowRanges
 from springline.spark_jobs.streaming.tracking.ids import Ids, fold_value, row_values
@@ -157,7 +164,7 @@ def _fold_batch(fold: int, messages: Ids, ends: npt.NDArray[np.int64], packed: p
 
 def _decodable_lines(message: Message, dead: list[DeadLetter]) -> bytes:
     """Return the message with lines that are not UTF-8 blanked out; they are added to `dead` as one dead letter."""
-    value = bytes(message.value)
+    value = bytes(without_byte_order_mark(message.value))
     try:
         value.decode()
         return value

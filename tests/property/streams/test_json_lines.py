@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -48,10 +50,15 @@ def batches(draw: st.DrawFn) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names).slice(draw(st.integers(0, rows)))
 
 
+def is_finite(batch: pa.RecordBatch) -> bool:
+    """Whether JSON has all of its numbers."""
+    return all(np.isfinite(column.drop_null()).all() for column in batch.columns if pa.types.is_floating(column.type))
+
+
 @settings(max_examples=examples(500), deadline=None)
-@given(batches())
+@given(batches().filter(is_finite))
 @example(pa.record_batch({"text": ["".join(map(chr, range(0x3000))) + "\ue000\uffff\U0010ffff", None]}))
-@example(pa.record_batch({"float": pa.array([*_EDGES, float("nan"), float("inf"), -float("inf"), None])}))
+@example(pa.record_batch({"float": pa.array([*_EDGES, None])}))
 def test_msgspec_writes_the_bytes_that_polars_writes(batch: pa.RecordBatch) -> None:
     """So the size of a batch does not show in its lines."""
     assert encode_small(batch) == encode_large(batch)
@@ -67,15 +74,14 @@ def test_many_floats_are_the_same_digits(seed: int) -> None:
     bits = random.integers(0, 1 << 64, 20_000, dtype=np.uint64).view(np.float64)
     common = 10 ** random.uniform(-8, 18, 20_000)
     rounded = random.integers(-(10**9), 10**9, 20_000) / 1e4
-    batch = pa.record_batch({"float": np.concatenate([bits, common, rounded])})
+    numbers = np.concatenate([bits, common, rounded])
+    batch = pa.record_batch({"float": numbers[np.isfinite(numbers)]})
     assert encode_small(batch) == encode_large(batch) == json_lines(batch)
 
 
 @pytest.mark.parametrize(
     "column",
     [
-        pa.array([[1]]),
-        pa.array([0.1], pa.float32()),
         pa.array([1], pa.timestamp("ns")),
         pa.array([253_402_300_800_000_000], pa.timestamp("us")),
         pa.array([-1_000_000], pa.date32()),
@@ -93,3 +99,19 @@ def test_polars_writes_what_msgspec_cannot(column: pa.Array) -> None:
 def test_polars_names_columns_without_a_name() -> None:
     """So their rows are the same in batches of every size."""
     assert json_lines(pa.RecordBatch.from_arrays([pa.array([1])], [""])) == b'{"column_0":1}\n'
+
+
+@pytest.mark.parametrize("rows", [1, 1_000], ids=["small", "large"])
+def test_numbers_that_json_lacks_are_texts_in_lines_of_every_size(rows: int) -> None:
+    """Also in narrow floats and in lists, which keep their value; null stays null, and every JSON parser reads it."""
+    values = [float("inf"), float("-inf"), float("nan"), None, 0.5] * rows
+    kinds = [pa.float64(), pa.float32(), pa.float16()]
+    columns = [pa.array(values, kind) for kind in kinds] + [pa.array([[{"x": value}] for value in values])]
+    lines = json_lines(pa.RecordBatch.from_arrays(columns, ["double", "float", "half", "list"])).splitlines()
+
+    def refuse(token: str) -> None:
+        raise AssertionError(f"{token} is no JSON")
+
+    texts = ["Infinity", "-Infinity", "NaN", None, 0.5] * rows
+    expected = [{**dict.fromkeys(["double", "float", "half"], text), "list": [{"x": text}]} for text in texts]
+    assert [json.loads(line, parse_constant=refuse) for line in lines] == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -41,6 +42,15 @@ def content(*values: bytes) -> Counter[int]:
     return Counter(byte for value in values for byte in value if byte not in _BLANKS)
 
 
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_a_byte_order_mark_at_the_start_of_a_message_is_no_part_of_its_first_row(form: str) -> None:
+    """In windows and joins; in the middle of a message it is content as any other."""
+    decoded = decode(form, [around(form), BOM_UTF8 + around(form), BOM_UTF8], windows=True)
+    assert len(decoded.rows) == 2 and len({repr(row) for row in decoded.rows}) == 1 and not decoded.dead
+    assert len(decoded.joined) == len(decoded.windowed) == 2 and len(decoded.results) == 1
+    assert len(decode(form, [around(form) + BOM_UTF8 + around(form)]).dead) == 1
+
+
 @pytest.mark.fuzz
 @pytest.mark.parametrize("form", ["csv", "json"])
 @settings(deadline=None)
@@ -54,7 +64,7 @@ def test_every_row_of_a_damaged_message_is_used_or_in_a_dead_letter(
     used = [value for offset, value in together.originals if offset == 1]
     lost = [value for offset, _, value in together.dead]
     assert {offset for offset, _, _ in together.dead} <= {1}
-    assert content(*used, *lost) == content(odd)
+    assert content(*used, *lost) == content(odd.removeprefix(BOM_UTF8))
     assert len(together.rows) == len(together.originals) == len(used) + 2
     alone = process.decode(form, [odd])
     assert alone.rows == together.rows[1:-1]
@@ -101,11 +111,14 @@ def test_a_damaged_arrow_message_is_used_or_a_dead_letter(process: DecoderProces
 @settings(deadline=None)
 @given(damaged("json"))
 @example(b'{"time":1,"load":NaN}')
+@example(BOM_UTF8 + b'{"time":1,"load":"-Infinity"}')
 def test_a_line_of_json_is_read_as_python_reads_it(odd: bytes) -> None:
     """Or is a dead letter: then Python does not read it either, or it does not fit."""
     decoded = decode("json", [odd])
     kinds = {each.name: each.type for each in FIELDS}
-    expected = [row for line in odd.split(b"\n") if (row := _as_python_has_it(line, kinds)) is not None]
+    expected = [
+        row for line in odd.removeprefix(BOM_UTF8).split(b"\n") if (row := _as_python_has_it(line, kinds)) is not None
+    ]
     assert list(map(repr, decoded.rows)) == list(map(repr, expected))
 
 
@@ -133,6 +146,8 @@ def _as_python_has_it(line: bytes, kinds: dict[str, str]) -> dict[str, Any] | No
         fits = {"int": int, "float": (int, float), "text": str}[kinds[name]]
         if value is None:
             continue
+        if kinds[name] == "float" and value in ("NaN", "Infinity", "-Infinity"):
+            value = float(value)
         if not isinstance(value, fits) or isinstance(value, bool):
             return None
         if kinds[name] == "int" and not -(2**63) <= value < 2**63:

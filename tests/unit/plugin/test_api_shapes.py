@@ -30,7 +30,7 @@ def answer(begin: int | None, end: int | None, **columns: pa.Array) -> Answer:
 
 
 def test_an_answer_is_reported_in_values_that_json_has() -> None:
-    """Numbers that it lacks are null; times are those of UTC; an answer from nothing covers nothing."""
+    """Numbers that it lacks are texts, as in results; times are those of UTC; an answer from nothing covers nothing."""
     time = pa.array([1_000_001, None, None], pa.timestamp("us", tz="UTC"))
     numbers = pa.array([0.5, float("nan"), float("inf")])
     body = adhoc_answer_json(answer(0, 2_000_000, t=time, f=numbers, s=["ä", None, "c"]))
@@ -38,8 +38,8 @@ def test_an_answer_is_reported_in_values_that_json_has() -> None:
     assert body["columns"] == [{"name": n, "type": t} for n, t in (("t", "time"), ("f", "float"), ("s", "text"))]
     assert body["rows"] == [
         {"t": "1970-01-01T00:00:01.000001+00:00", "f": 0.5, "s": "ä"},
-        {"t": None, "f": None, "s": None},
-        {"t": None, "f": None, "s": "c"},
+        {"t": None, "f": "NaN", "s": None},
+        {"t": None, "f": "Infinity", "s": "c"},
     ]
     assert AdhocAnswer.model_validate(body).end == datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC)
     body = adhoc_answer_json(answer(None, None, n=pa.array([], pa.int64())))

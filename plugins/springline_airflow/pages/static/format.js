@@ -91,6 +91,13 @@ export function formatCount(count, thing) {
   return `${count.toLocaleString("en")} ${thing}${count === 1 ? "" : "s"}`;
 }
 
+const NAMED_NUMBERS = new Set(["Infinity", "-Infinity", "NaN"]); // as results write what JSON lacks
+
+/** Whether a value in a result is a number, or missing. */
+export function isNumber(value) {
+  return typeof (value ?? 0) === "number" || NAMED_NUMBERS.has(value);
+}
+
 /** `1,234`, `0.125`: a number; any other value unchanged. */
 export function formatNumber(value) {
   if (typeof value !== "number") return value === null || value === undefined ? "" : String(value);

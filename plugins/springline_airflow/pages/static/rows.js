@@ -1,7 +1,7 @@
 // Result rows as a table.
 
 import { table } from "./elements.js";
-import { formatNumber } from "./format.js";
+import { formatNumber, isNumber } from "./format.js";
 
 const BOUNDS = ["window_start", "window_end"];
 
@@ -9,7 +9,7 @@ const BOUNDS = ["window_start", "window_end"];
 export function rowsTable(caption, rows, times = BOUNDS) {
   const names = [...new Set(rows.flatMap(Object.keys))];
   return table(caption, names.map((name) => {
-    const number = rows.every((row) => typeof (row[name] ?? 0) === "number");
+    const number = rows.every((row) => isNumber(row[name]));
     const format = times.includes(name) ? formatMoment : formatNumber;
     return { title: name, verbatim: true, number, cell: (row) => format(row[name]) };
   }), rows);

@@ -2,7 +2,7 @@
 
 import { h, s } from "./elements.js";
 import { plot } from "./plot.js";
-import { formatCount, formatNumber } from "./format.js";
+import { formatCount, formatNumber, isNumber } from "./format.js";
 
 const BOUNDS = new Set(["query", "window_start", "window_end"]); // what every row has
 const MOST = 6; // lines
@@ -11,13 +11,13 @@ const DAY = 86_400_000; // milliseconds
 /** The columns of rows that hold numbers, and those that do not. */
 export function columnsOf(rows) {
   const names = [...new Set(rows.flatMap(Object.keys))].filter((name) => !BOUNDS.has(name));
-  const numeric = (name) => rows.every((row) => typeof (row[name] ?? 0) === "number");
+  const numeric = (name) => rows.every((row) => isNumber(row[name]));
   return { numbers: names.filter(numeric), others: names.filter((name) => !numeric(name)) };
 }
 
 /**
  * The lines of a column's values, one for each combination of the columns `by`, those with the greatest values first:
- * `{name, points}`, a point being `[end, value]`, in order; and how many lines there are besides.
+ * `{name, points}`, a point being `[end, value]`, in order, without infinite ones; and how many lines there are besides.
  */
 export function linesOf(rows, value, by) {
   const lines = new Map();

@@ -7,17 +7,22 @@ replaces the first. A fenced process can still finish its round, but not start a
 A dataset is `streams/JOB/results/ROUND`; its report contains the round's offsets. No operation produces it, and a
 resume looks only at the newest datasets, so a gap before them would not be found: under `async_and_sync` a dataset is
 therefore persisted before it is committed.
+
+The type of each column is that of the query when it emitted the line: each message has its types. A message that they
+do not fit is refused alone: the dataset's report and the job's status name it, and it stays in the topic.
 """
 
 from __future__ import annotations
 
-import io
+import json
+import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
 
-import polars as pl
+import msgspec
 import pyarrow as pa
 
 from springline.persistence.engine.runner import NoRunner
@@ -27,7 +32,6 @@ from springline.persistence.monitoring.logs import log_context
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 from springline.spark_jobs.streaming.errors import FencedError
-from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
@@ -35,19 +39,42 @@ from springline.spark_jobs.streaming.runtime.message_log import MessageLog
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage, StageSpec, place_stages
 from springline.spark_jobs.streaming.runtime.stamps import stamp_of
+from springline.spark_jobs.streaming.runtime.step import Message
 from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.sql.expressions import ARROW
 from springline.spark_jobs.streaming.windows.queryable import Queryable
-from springline.spark_jobs.streaming.windows.registry_file import read_registry
-from springline.spark_jobs.streaming.windows.sink.files import ResultFiles, result_schema
+from springline.spark_jobs.streaming.windows.sink.files import ResultFiles
 
 SINK_STAGE = "sink"  # the stage whose rounds determine which results go into one dataset
 _MAX_MESSAGES = 100_000  # messages per unit in one dataset
-_HEADERS = {"query", "incarnation"}
-_LINES_BYTES = 16 << 20  # of lines that are parsed at once
+_HEADERS = ("query", "incarnation", "types")
+_LINES_BYTES = 1 << 20  # of lines that are decoded at once, which other threads wait for
+_MAX_REFUSED = 10  # refused messages that a report lists in full
+_TYPES = {str(kind): kind for kind in ARROW.values()}
+_JSON_TYPES: Mapping[pa.DataType, Any] = {
+    ARROW["int"]: int | None, ARROW["float"]: float | Literal["Infinity", "-Infinity", "NaN"] | None,
+    ARROW["text"]: str | None, ARROW["time"]: str | None, ARROW["bool"]: bool | None, ARROW["null"]: None,
+}  # fmt: skip
 _NEWEST = 20  # datasets among which the newest round is: a fenced process rewrites at most one
 _SYNC_TIMEOUT = 30.0  # seconds that the end of a job waits for the under-store
 
-Schemas = Callable[[], Mapping[str, pa.Schema]]
+_log = logging.getLogger("springline.stream")
+
+
+class _ResultMessage(NamedTuple):
+    """A message of the topic of results, with its unit."""
+
+    unit: int
+    message: Message
+
+
+class RefusedResults(NamedTuple):
+    """A message whose lines are not results of the types that it states."""
+
+    query: str
+    unit: int
+    offset: int
+    reason: str
 
 
 def results_prefix(job: str) -> str:
@@ -62,13 +89,13 @@ def sink_stage(job: Queryable) -> Stage:
 
 
 class ResultWriter:
-    """Writes the results of a job to the catalog; `schemas` returns the current columns of the queries."""
+    """Writes the results of a job to the catalog; `refused` has what was last refused of each query."""
 
-    def __init__(self, stage: Stage, platform: Platform, log: MessageLog, schemas: Schemas) -> None:
+    def __init__(self, stage: Stage, platform: Platform, log: MessageLog) -> None:
         self._stage = stage
         self._platform = platform
         self._log = log
-        self._schemas = schemas
+        self.refused: dict[str, RefusedResults] = {}
         self._position: tuple[Planner, RoundPlan] | None = None
 
     def write_new_results(self) -> list[Dataset]:
@@ -95,9 +122,11 @@ class ResultWriter:
 
     def _write(self, plan: RoundPlan) -> list[Dataset]:
         """Write the dataset of a round; none if its offsets hold no results."""
-        results = self._results(plan)
+        refused: list[RefusedResults] = []
+        results = self._results(plan, refused)
         first = next(results, None)
         if first is None:
+            self._note(refused)
             return []
         began = time.monotonic()
         path = f"{results_prefix(self._stage.job)}{plan.number:08}"
@@ -109,67 +138,100 @@ class ResultWriter:
                 files.add(query, table)
             report = {
                 "incarnation": plan.incarnation, "round": plan.number, "topics": dict(plan.topics),
-                "offsets": to_json_value(plan.ranges),
+                "offsets": to_json_value(plan.ranges), "refused_messages": len(refused),
+                "refused": [each._asdict() for each in refused[:_MAX_REFUSED]],
             }  # fmt: skip
             writing.mark_complete(files.finish(time.monotonic() - began, report))
+        self._note(refused)
         return [writing.dataset]
 
-    def _results(self, plan: RoundPlan) -> Iterator[tuple[str, pa.Table]]:
-        """Yield the results of a round by query, in the order of units and offsets."""
-        schemas = self._schemas()
-        lines_by_query: dict[tuple[str, int], bytearray] = {}
+    def _note(self, refused: Sequence[RefusedResults]) -> None:
+        """Log what was refused, one line for each query, and keep it for the status."""
+        newest = {each.query: each for each in refused}
+        self.refused |= newest
+        for each in newest.values():
+            _log.warning("%s", self.describe(each))
+
+    def describe(self, refused: RefusedResults) -> str:
+        """Return what was refused, for the log and the status."""
+        place = f"{self._stage.topic}[{refused.unit}], offset {refused.offset}"
+        return f"results of the query {refused.query!r} are not in the catalog: {place}: {refused.reason}"
+
+    def _results(self, plan: RoundPlan, refused: list[RefusedResults]) -> Iterator[tuple[str, pa.Table]]:
+        """Yield the results of a round by query, in the order of units and offsets; add to `refused` what is none."""
+        by_headers: dict[tuple[bytes, ...], list[_ResultMessage]] = {}
+        size = 0
         for unit in sorted(plan.ranges):
             for message in self._log.fetch(self._stage.topic, unit, *plan.ranges[unit]):
-                if stamp_of(message) is None or not message.headers.keys() >= _HEADERS:  # written by another producer
+                if stamp_of(message) is None or not message.headers.keys() >= set(_HEADERS):  # of another producer
                     continue
-                line_key = (message.headers["query"].decode(), int(message.headers["incarnation"]))
-                lines_by_query.setdefault(line_key, bytearray()).extend(message.value)
-                if sum(map(len, lines_by_query.values())) >= _LINES_BYTES:
-                    yield from _tables(lines_by_query, schemas)
-                    lines_by_query = {}
-        yield from _tables(lines_by_query, schemas)
-
-
-def table_of(lines: bytes, schema: pa.Schema | None, incarnation: int = 1) -> pa.Table:
-    """Convert JSON lines to a table: columns of times, and columns without a value, get their type from `schema`.
-
-    The columns of the lines take precedence: before a query was changed, it emitted results with other columns. Unless
-    the query has a column of that name, `incarnation` is added as a column: results emitted again after a rewind have a
-    later incarnation.
-    """
-    frame = pl.read_ndjson(io.BytesIO(lines), infer_schema_length=None)
-    table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
-    for index, field in enumerate(table.schema):
-        kind = schema.field(field.name).type if schema is not None and field.name in schema.names else None
-        if kind is None and field.name in ("window_start", "window_end"):
-            kind = pa.timestamp("us", tz="UTC")  # of a query that is no longer registered
-        if kind is not None and (pa.types.is_null(field.type) or _is_text(field.type)):
-            table = _with_type(table, index, kind)
-    if "incarnation" not in table.schema.names:
-        table = table.append_column("incarnation", pa.repeat(pa.scalar(incarnation, pa.int64()), table.num_rows))
-    return table
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_large_string(kind) or pa.types.is_string(kind))
-
-
-def _with_type(table: pa.Table, index: int, kind: pa.DataType) -> pa.Table:
-    """Cast a column to another type if all its values can be cast; otherwise return the table unchanged."""
-    field = table.schema.field(index)
-    if _is_text(field.type) and not (pa.types.is_timestamp(kind) or pa.types.is_string(kind)):
-        return table
-    try:
-        return table.set_column(index, pa.field(field.name, kind), table.column(index).cast(kind))
-    except pa.ArrowInvalid:
-        return table
+                headers = tuple(message.headers[name] for name in _HEADERS)
+                by_headers.setdefault(headers, []).append(_ResultMessage(unit, message))
+                size += len(message.value)
+                if size >= _LINES_BYTES:
+                    yield from _tables(by_headers, refused)
+                    by_headers, size = {}, 0
+        yield from _tables(by_headers, refused)
 
 
 def _tables(
-    lines_by_query: Mapping[tuple[str, int], bytearray], schemas: Mapping[str, pa.Schema]
+    by_headers: Mapping[tuple[bytes, ...], Sequence[_ResultMessage]], refused: list[RefusedResults]
 ) -> Iterator[tuple[str, pa.Table]]:
-    for query, incarnation in sorted(lines_by_query):
-        yield query, table_of(bytes(lines_by_query[query, incarnation]), schemas.get(query), incarnation)
+    """Yield the tables of messages by their headers; messages of the same query follow each other."""
+    for headers in sorted(by_headers, key=lambda headers: headers[0]):
+        yield from _decode(headers, by_headers[headers], refused)
+
+
+def _decode(
+    headers: tuple[bytes, ...], messages: Sequence[_ResultMessage], refused: list[RefusedResults]
+) -> list[tuple[str, pa.Table]]:
+    """Return the query and the table of messages with the same headers; if one does not fit, each is decoded alone."""
+    try:
+        return [_table_of(headers, messages)]
+    except Exception as error:  # whatever the bytes are: they stop no other message
+        if len(messages) > 1:
+            return [table for message in messages for table in _decode(headers, [message], refused)]
+        ((unit, message),) = messages
+        query, reason = headers[0].decode(errors="backslashreplace"), f"{type(error).__name__}: {error}"
+        refused.append(RefusedResults(query, unit, message.offset, reason))
+        return []
+
+
+def _table_of(headers: tuple[bytes, ...], messages: Sequence[_ResultMessage]) -> tuple[str, pa.Table]:
+    """Convert lines of JSON to a table of the types that their headers state; return also the query.
+
+    Unless the query has a column of that name, in any case, the incarnation is added as a column: results emitted again
+    after a rewind have a later one.
+    """
+    query, incarnation, types = headers
+    decoder, schema = _decoder_of(types)
+    rows = decoder.decode_lines(b"".join(bytes(message.value) for _, message in messages))
+    columns = zip(*map(msgspec.structs.astuple, rows), strict=True) if rows else [()] * len(schema)
+    table = pa.table([_column(values, field.type) for values, field in zip(columns, schema, strict=True)], schema)
+    if "incarnation" not in map(str.casefold, schema.names):
+        table = table.append_column("incarnation", pa.repeat(pa.scalar(int(incarnation), pa.int64()), len(rows)))
+    return query.decode(), table
+
+
+@lru_cache(maxsize=1_000)
+def _decoder_of(types: bytes) -> tuple[msgspec.json.Decoder[Any], pa.Schema]:
+    """Return the decoder of lines whose columns have these types, and no others, and their schema."""
+    kinds = [(name, _TYPES[kind]) for name, kind in json.loads(types).items()]
+    row = msgspec.defstruct(
+        "Row",
+        [(f"f{index}", _JSON_TYPES[kind]) for index, (_, kind) in enumerate(kinds)],
+        rename={f"f{index}": name for index, (name, _) in enumerate(kinds)},
+        forbid_unknown_fields=True,
+    )
+    return msgspec.json.Decoder(row), pa.schema(kinds)
+
+
+def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(kind):
+        return pa.array(values, pa.string()).cast(kind)
+    if pa.types.is_floating(kind):
+        values = [float(value) if isinstance(value, str) else value for value in values]
+    return pa.array(values, kind)
 
 
 def _plan_of(dataset: Dataset) -> RoundPlan:
@@ -186,12 +248,18 @@ class ParquetSink(BackgroundService):
     else. A job that fails is not delayed either: the next start resumes.
     """
 
-    def __init__(self, job: Queryable, folder: JobFolder, settings: StreamSettings) -> None:
+    def __init__(self, job: Queryable, settings: StreamSettings) -> None:
         super().__init__("sink")
         self._job = job
-        self._folder = folder
         self._settings = settings
         self._failed = False
+        self._writer: ResultWriter | None = None
+
+    @property
+    def last_error(self) -> str:
+        """The current error, or what was refused since the start."""
+        refused = self._writer.refused.values() if self._writer is not None else ()
+        return super().last_error or "; ".join(self._writer.describe(each) for each in refused)
 
     def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
         self._failed = kind is not None
@@ -204,7 +272,7 @@ class ParquetSink(BackgroundService):
             closing(open_platform(sink_settings, runner=NoRunner(), actor=f"results of {self._job.name}")) as platform,
             closing(Kafka(self._settings.cluster)) as log,
         ):
-            writer = ResultWriter(stage, platform, log, self._schemas)
+            self._writer = writer = ResultWriter(stage, platform, log)
             over = False
             while not over:
                 over = self._stopping.wait(self._settings.stream_sink_interval or None)
@@ -218,7 +286,3 @@ class ParquetSink(BackgroundService):
                     except FencedError:  # another application of the job is the writer now
                         over = True
                         raise
-
-    def _schemas(self) -> dict[str, pa.Schema]:
-        registry = read_registry(self._folder) or self._job.registry()
-        return {query.name: result_schema(query) for query in registry.queries()}

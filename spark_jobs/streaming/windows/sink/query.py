@@ -8,13 +8,14 @@ single SELECT. A SELECT can write too (`WITH x AS (COPY …)`), so DuckDB access
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from springline.persistence.backends.listing import checked_below
 from springline.persistence.engine.store import OpenRead
@@ -82,25 +83,67 @@ def _answer(job: str, files: dict[str, list[Path]], sql: str, scratch: Path) -> 
     names = {query: [f"{query}/{number}.parquet" for number in range(len(paths))] for query, paths in files.items()}
     files_by_name = {name: path for query in files for name, path in zip(names[query], files[query], strict=True)}
     views = _views(files)
+    notes = [f"Stored results: {', '.join(sorted(views.values()))}"]
     with duckdb.connect() as database:
         database.register_filesystem(ReadOnlyFiles(files_by_name))
         database.execute("SET TimeZone = 'UTC'")
-        for query in files:
-            # CREATE VIEW takes no parameters.
-            name = views[query].replace('"', '""')
-            database.execute(
-                f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet([{_listed(names[query])}], union_by_name = true)'
-            )
+        for query, view in views.items():
+            try:
+                schemas = {name: pq.read_schema(path) for name, path in zip(names[query], files[query], strict=True)}
+                # CREATE VIEW takes no parameters.
+                database.execute(f"CREATE VIEW {_identifier(view)} AS {_select(schemas)}")
+            except (duckdb.Error, pa.ArrowException, OSError) as error:  # the other queries can still be asked
+                notes.append(f"{view} cannot be read: {str(error).strip()}")
+                continue
+            if changed := {name: kinds for name, kinds in _types_of(schemas).items() if len(kinds) > 1}:
+                columns = ", ".join(f"{name} ({', '.join(map(str, kinds))})" for name, kinds in changed.items())
+                notes.append(
+                    f"Text in {view}, since its type has changed: {columns}; CAST it to the type that you need"
+                )
         _lock(database, files_by_name, scratch)
-        table_names = ", ".join(sorted(views.values()))
         try:
             kinds = [statement.type for statement in database.extract_statements(sql)]
             if kinds != [duckdb.StatementType.SELECT]:
-                raise InvalidSqlError(f"{job}: expected a single SELECT … FROM one of {table_names}")
+                raise InvalidSqlError(
+                    f"{job}: expected a single SELECT … FROM one of {', '.join(sorted(views.values()))}"
+                )
             answer = database.sql(sql)
             return answer.to_arrow_table()
         except (duckdb.Error, OSError) as error:
-            raise InvalidSqlError(f"{job}: {str(error).strip()}\nStored results: {table_names}") from error
+            raise InvalidSqlError("\n".join([f"{job}: {str(error).strip()}", *notes])) from error
+
+
+def _types_of(schemas: Mapping[str, pa.Schema]) -> dict[str, list[pa.DataType]]:
+    """Return the types that each column has in some files, in order; SQL does not distinguish the case of names."""
+    types: dict[str, list[pa.DataType]] = {}
+    for field in itertools.chain.from_iterable(schemas.values()):
+        kinds = types.setdefault(field.name.casefold(), [])
+        if field.type not in kinds:
+            kinds.append(field.type)
+    return types
+
+
+def _select(schemas: Mapping[str, pa.Schema]) -> str:
+    """Return the SELECT over all files of a query: a column that has several types in them is text.
+
+    No other type has the values of all: a double cannot hold each whole number, nor a number each condition.
+    """
+    types = _types_of(schemas)
+    files: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for name, schema in schemas.items():
+        changed = tuple((field.name, str(field.type)) for field in schema if len(types[field.name.casefold()]) > 1)
+        files.setdefault(changed, []).append(name)
+    selects = []
+    for changed, names in files.items():
+        columns = [_identifier(column) for column, _ in changed]
+        texts = ", ".join(f"CAST({column} AS VARCHAR) AS {column}" for column in columns)
+        replaced = f" REPLACE ({texts})" if texts else ""
+        selects.append(f"SELECT *{replaced} FROM read_parquet([{_listed(names)}], union_by_name = true)")
+    return " UNION ALL BY NAME ".join(selects)
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _views(queries: Iterable[str]) -> dict[str, str]:

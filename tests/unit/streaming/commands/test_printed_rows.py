@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -24,6 +25,13 @@ def test_a_value_is_shown_as_it_stands(text: str, capsys: pytest.CaptureFixture[
     output = capsys.readouterr().out
     assert all(letter.isprintable() or letter == "\n" for letter in output)
     assert output.count(text if text.isprintable() else ascii(text)[1:-1]) == 3
+
+
+def test_numbers_that_json_lacks_are_texts_in_the_json_of_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    """As in results, so that every JSON parser reads them."""
+    print_answer(pa.table({"x": [float("inf"), float("-inf"), float("nan"), 0.5]}), as_json=True)
+    values = [row["x"] for row in json.loads(capsys.readouterr().out, parse_constant=pytest.fail)]
+    assert values == ["Infinity", "-Infinity", "NaN", 0.5]
 
 
 def test_an_error_of_a_job_is_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

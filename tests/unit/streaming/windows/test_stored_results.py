@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -24,11 +25,12 @@ from springline.spark_jobs.streaming.runtime.history import read_line
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
+from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 from springline.spark_jobs.streaming.windows.sink import query as kept_results
 from springline.spark_jobs.streaming.windows.sink.files import result_schema
-from springline.spark_jobs.streaming.windows.sink.parquet import ResultWriter, results_prefix, sink_stage, table_of
+from springline.spark_jobs.streaming.windows.sink.parquet import ParquetSink, ResultWriter, results_prefix, sink_stage
 from springline.spark_jobs.streaming.windows.sink.query import query_results
 from springline.testing.memory_log import KilledError, MemoryLog
 
@@ -58,16 +60,23 @@ class Simulation:
             self.put("sums", line, unit=number % 2)
         self.result_count += count
 
-    def put(self, query: str, line: dict[str, Any], unit: int = 0, incarnation: int = 1) -> None:
-        """One message."""
-        content = json.dumps(line).encode() + b"\n"
+    def put(
+        self, query: str, line: dict[str, Any], unit: int = 0, incarnation: int = 1, value: bytes = b"",
+        headers: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        """One message, in the types of the query, or with other headers or another value."""
         stamp = Stamp(incarnation, unit, 1, len(self.log.topics[JOB.results][unit])).header()
-        headers = {**stamp, "query": query.encode(), "incarnation": str(incarnation).encode()}
-        self.log._append(OutgoingRecord(JOB.results, unit, content, headers))
+        types = {field.name: str(field.type) for field in SCHEMAS.get(query, SCHEMAS["sums"])}
+        all_headers = {
+            **stamp, "query": query.encode(), "incarnation": str(incarnation).encode(),
+            "types": json.dumps(types).encode(), **headers,
+        }  # fmt: skip
+        content = value or json.dumps(line).encode() + b"\n"
+        self.log._append(OutgoingRecord(JOB.results, unit, content, all_headers))
 
     def application(self) -> ResultWriter:
         """One that has just started."""
-        return ResultWriter(self.stage, self.platform, self.log, lambda: SCHEMAS)
+        return ResultWriter(self.stage, self.platform, self.log)
 
     def write(self, count: int) -> None:
         """Tell so many results, and store them."""
@@ -237,16 +246,47 @@ def test_queries_that_differ_in_small_and_large_letters_are_two_tables(simulatio
         query_results(simulation.platform, JOB, "SELECT n FROM nobody")
 
 
-def test_results_from_before_a_query_was_changed_are_kept_as_they_are() -> None:
-    """A column that was text and is a time now, one that is there no more, and one of a query that is not."""
-    lines = b'{"window_start":"2013-01-01T00:00:00+00:00","a":"no time","b":"2013-01-01","c":1}\n'
-    schema = pa.schema(
-        [("window_start", pa.timestamp("us", "UTC")), ("a", pa.timestamp("us", "UTC")), ("b", pa.int64())]
-    )
-    table = table_of(lines, schema)
-    assert pa.types.is_timestamp(table.schema.field("window_start").type)
-    assert table.select(["a", "b", "c"]).to_pylist() == [{"a": "no time", "b": "2013-01-01", "c": 1}]
-    assert pa.types.is_timestamp(table_of(lines, None).schema.field("window_start").type)
+def test_one_message_that_is_no_result_stops_no_other_and_is_named_in_report_and_status(
+    simulation: Simulation, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever its bytes and headers are; a value of another type is never rounded to fit."""
+    simulation.add_results(2)
+    start = "2013-01-01T00:00:00+00:00"
+    good = {"query": "sums", "window_start": start, "window_end": start, "key": "k", "n": 2, "mean": "-Infinity"}
+    odd_lines = [{**good, "n": 1.5}, {**good, "mean": "no"}, {**good, "window_end": "no"}, {**good, "more": 1}, {}]
+    for line in odd_lines:
+        simulation.put("sums", line)
+    simulation.put("sums", {}, value=b"\xff{")
+    for header in ({"query": b"\xff"}, {"incarnation": b"x"}, {"types": b"{"}, {"types": b'{"n":"decimal"}'}):
+        simulation.put("sums", good, headers=header)
+    simulation.put("sums", good)
+    simulation.result_count += 1
+    application = simulation.application()
+    (dataset,) = application.write_new_results()
+    assert simulation.stored_counts() == simulation.expected_counts()
+    report: Any = dataset.report
+    assert report["refused_messages"] == len(report["refused"]) == len(odd_lines) + 5
+    reason = "ValidationError: Expected `int | null`, got `float` - at `$[0].n`"
+    assert report["refused"][0] == {"query": "sums", "unit": 0, "offset": 2, "reason": reason}
+    sink = ParquetSink(JOB, StreamSettings())
+    sink._writer = application
+    assert "results of the query 'sums' are not in the catalog: job.results[0], offset 16: " in sink.last_error
+    assert "'sums'" in caplog.text
+
+
+def test_a_column_whose_type_has_changed_is_text_in_sql_and_stops_no_other_query(simulation: Simulation) -> None:
+    """Each line has the type that it was emitted with; no number is rounded to fit others, and an error says why."""
+    line = {"query": "sums", "window_start": None, "window_end": None, "key": "k", "mean": None}
+    for value, kind in ((2**53 + 1, "int64"), (True, "bool"), (0.5, "double")):
+        types = {**{field.name: str(field.type) for field in SCHEMAS["sums"]}, "n": kind}
+        simulation.put("sums", {**line, "n": value}, headers={"types": json.dumps(types).encode()})
+        simulation.put("_last", {"query": "_last", "window_start": 0, "window_end": 3, "n": 3})
+    simulation.application().write_new_results()
+    texts = query_results(simulation.platform, JOB, "SELECT n FROM sums ORDER BY n").to_pylist()
+    assert texts == [{"n": "0.5"}, {"n": "9007199254740993"}, {"n": "true"}]
+    assert query_results(simulation.platform, JOB, 'SELECT sum(n) AS n FROM "_last"').to_pylist() == [{"n": 9}]
+    with pytest.raises(InvalidSqlError, match=r"Text in sums, since its type has changed: n \(.*\); CAST it to"):
+        query_results(simulation.platform, JOB, "SELECT sum(n) FROM sums")
 
 
 def test_asking_before_anything_is_kept_says_what_to_do(platform: Platform) -> None:

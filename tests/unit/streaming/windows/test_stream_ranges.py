@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,11 +13,15 @@ import pytest
 from springline.persistence.model.dataset import Dataset, Origin
 from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.errors import InvalidRangeError
+from springline.spark_jobs.streaming.runtime.encoding import encode_results
+from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.runtime.step import Output, State
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.windows.job import WindowsJob
+from springline.spark_jobs.streaming.windows.sink.parquet import ResultWriter, sink_stage
 from springline.spark_jobs.streaming.windows.sink.reprocess import EventTimeRange, registry_for_range, write_range
 from springline.testing.memory_log import MemoryLog
-from tests.support.decoding.windows_job import csv, stream
+from tests.support.decoding.windows_job import Job, csv, stream
 
 DAY = EventTimeRange.of("2013-01-05", "2013-01-06")
 NOON = 1_357_387_200  # of that day
@@ -65,6 +70,29 @@ def test_a_range_is_a_dataset_with_real_times_and_whole_numbers(platform: Platfo
     assert (
         report["offsets"] == {"0": [0, 3]} and report["counts"]["rows"] == 3 and report["counts"]["dead_letters"] == 0
     )
+
+
+def test_infinities_are_kept_apart_in_topic_catalog_and_backfill_alike(platform: Platform) -> None:
+    """As keys and as values; NaN is null by definition, so it is one group with what is empty."""
+    sql = {"q": "SELECT load, count(*) AS n, max(load) AS most FROM S GROUP BY load WINDOWING 1 h"}
+    rows = csv(*((NOON, "1", "a", 1, load) for load in ("inf", "-inf", "nan", None, 0.5)))
+    declared = WindowsJob("job", "rows", stream(), sql, sink="parquet")
+    running = Job(declared.registry())
+    running.round([rows])
+    running.finish()
+    sink, emitting = sink_stage(declared), Stage("reduce", "", "", job="job", results=declared.results)
+    log = MemoryLog({"rows": 1, declared.results: 1, sink.rounds: 1, sink.reports: 1})
+    log.put("rows", 0, rows)
+    records = list(encode_results(emitting, 0, (1, 1), Output(State(), results=running.results)))
+    for record in records:
+        log._append(record)
+    lines = [json.loads(line) for record in records for line in record.value.splitlines()]
+    expected = {"Infinity": (1, "Infinity"), "-Infinity": (1, "-Infinity"), None: (2, None), 0.5: (1, 0.5)}
+    assert {line["load"]: (line["n"], line["most"]) for line in lines} == expected and len(lines) == len(expected)
+    (stored,) = ResultWriter(sink, platform, log).write_new_results()
+    backfilled = write(platform, log, declared)
+    (kept, recomputed) = (rows_of(platform, dataset, "q").sort_by("load") for dataset in (stored, backfilled))
+    assert kept.drop_columns("incarnation") == recomputed and recomputed.num_rows == len(expected)
 
 
 def test_what_cannot_be_used_is_counted_and_a_dead_letter_and_nothing_else_is_lost(platform: Platform) -> None:
