@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 
 from springline.spark_jobs.digest import TableDigest, digest_metrics, digest_of
 
-_GLOB = re.compile(r"([\[\]{}*?])")
+_GLOB = re.compile(r"([\\\[\]{}*?])")
 
 
 def spark_path(uri: str) -> str:

@@ -32,7 +32,7 @@ def open_alluxio(request: StoreRequest) -> AlluxioBackend:
     server = f"alluxio://{parts.netloc}"
     urls = settings.alluxio_proxy or f"http://{parts.hostname}:39999"
     proxies = [AlluxioProxy(url, server=server, ca_bundle=settings.ca_bundle) for url in urls.split(";") if url]
-    return AlluxioBackend(f"{server}{parts.path}", proxies)
+    return AlluxioBackend(f"{server}{request.path}", proxies)
 
 
 class AlluxioBackend(ListedBackend):

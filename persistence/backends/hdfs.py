@@ -31,7 +31,7 @@ def open_hdfs(request: StoreRequest) -> HdfsBackend:
         ca_bundle=settings.ca_bundle,
     )
     content = HdfsBytes(server, user=settings.hdfs_user)
-    uri = f"{server}{parts.path}"
+    uri = f"{server}{request.path}"
     return HdfsBackend(uri, web, content, link=request.link, capacity=request.capacity, in_use=request.in_use)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
-from urllib.parse import unquote
 
 import xxhash
 
@@ -30,7 +29,7 @@ def open_folder(request: StoreRequest) -> LocalBackend:
     parts = request.uri
     request.require(not parts.netloc and parts.path.startswith("/"), "file:///an/absolute/folder")
     request.require_options()
-    root = Path(unquote(parts.path))
+    root = Path(request.path)
     with suppress(OSError):  # unreachable now: the first use raises the error, and may retry
         if (root.is_dir() and root.parent == request.settings.home) or (not root.is_dir() and not request.in_use()):
             create_private_folder(root)  # an existing folder of a user keeps its permissions

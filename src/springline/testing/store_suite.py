@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import xxhash
+from sqlalchemy import URL
 
 from springline.persistence.backends.local import LocalBackend
 from springline.persistence.backends.spec import Backend, File, Manifest
@@ -50,7 +51,7 @@ def send_files(backend: Backend, location: str, contents: dict[str, bytes]) -> M
 @contextmanager
 def evictable_dataset(folder: Path, cache: Backend, under: Backend) -> Iterator[tuple[Catalog, Dataset, Replacement]]:
     """Yield a catalog, a dataset in `cache` that is recorded as persisted, and the `Replacement` that can evict it."""
-    catalog = Catalog(f"sqlite:///{folder}/catalog.db")
+    catalog = Catalog(URL.create("sqlite", database=str(folder / "catalog.db")))
     dataset = catalog.begin("a", strategy=Strategy.CACHE_THROUGH)
     send(cache, dataset.cache_location, "part.txt", b"ten bytes.")
     catalog.change(dataset.ref, Event.CACHED, bytes=10, checksum="c")
