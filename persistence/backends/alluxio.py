@@ -127,8 +127,7 @@ class AlluxioBackend(ListedBackend):
     def _complete_entries(self, location: str) -> list[FolderEntry]:
         statuses = self._listing(location)
         for status in statuses:
-            if status.name[0] not in "._":
-                self._require_complete(status, f"{self._root}/{location}/{status.name}")
+            self._require_complete(status, f"{self._root}/{location}/{status.name}")
         return [FolderEntry(s.name, s.is_folder, s.bytes) for s in statuses]
 
     def _require_complete(self, status: AlluxioFileStatus, path: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,8 +17,9 @@ from springline.persistence.backends.bandwidth_limit import Link, limit_bandwidt
 from springline.persistence.backends.listing import checked_below
 from springline.persistence.backends.registry import StoreRequest
 from springline.persistence.backends.root_mark import MARK_NAME, RootMark, never_in_use
-from springline.persistence.backends.spec import Backend, File, Manifest, is_data_file
+from springline.persistence.backends.spec import Backend, File, Manifest
 from springline.persistence.errors import CorruptCopyError, InvalidPathError, StorageFullError, StorageUnavailableError
+from springline.persistence.model import sidecar
 from springline.persistence.private_files import create_private_folder
 
 _CHUNK = 1 << 20
@@ -278,14 +280,14 @@ def _read_exactly(file: BinaryIO, size: int) -> bytes:
 
 
 def _files_below(top: Path) -> Iterator[File]:
-    for path in top.rglob("*"):
-        name = path.relative_to(top).as_posix()
-        if not is_data_file(name):
-            continue
-        if path.is_symlink():
-            raise InvalidPathError(f"{path} is a link; a generation consists of regular files only")
-        if path.is_file():
-            yield File(name, path.stat().st_size)
+    for folder, folders, files in os.walk(top, onerror=_ignore_missing):
+        for path in (Path(folder, name) for name in (*folders, *files)):
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode):
+                if path != top / sidecar.FILE_NAME:
+                    yield File(path.relative_to(top).as_posix(), status.st_size)
+            elif not stat.S_ISDIR(status.st_mode):
+                raise InvalidPathError(f"{path} is a link or a device; a generation consists of regular files only")
 
 
 def _ignore_missing(error: OSError) -> None:

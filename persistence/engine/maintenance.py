@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, and_, or_, select
 
-from springline.persistence.backends.copy_layout import CopyLocation, parse_location, sweep_under
+from springline.persistence.backends.copy_layout import CopyLocation, parse_location, require_free_names, sweep_under
 from springline.persistence.backends.spec import Backend
 from springline.persistence.catalog import schema
 from springline.persistence.catalog.catalog import Catalog
@@ -258,6 +258,7 @@ class Maintenance:
                 f"{location} contains copies made by Springline; use `springline "
                 f"catalog rebuild` for those of a lost catalog"
             )
+        require_free_names((*self.under.names(location), *(file.name for file in manifest.files)), location)
         self.under.mark_root()
         dataset = self.catalog.begin(path, strategy=Strategy.CACHE_THROUGH)
         self.catalog.change(

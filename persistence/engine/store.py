@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from springline.persistence.backends.copy_layout import staging_location, under_copy_location
+from springline.persistence.backends.copy_layout import require_free_names, staging_location, under_copy_location
 from springline.persistence.backends.spec import Backend, Manifest
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.claims import Claims, LeaseLostError
@@ -230,8 +230,11 @@ class Store:
             "report": dict(result.report) if result.report is not None else None,
         }
         backend = self.under if writing.bypasses_cache else self.cache
-        if not backend.exists(writing.location) or not (manifest := backend.manifest(writing.location)).files:
+        names = backend.names(writing.location)
+        require_free_names(names, str(writing.ref))
+        if not names or not (manifest := backend.manifest(writing.location)).files:
             raise PersistenceError(f"{writing.ref}: nothing was written to {writing.uri}, not even an empty file")
+        require_free_names((file.name for file in manifest.files), str(writing.ref))
         if writing.bypasses_cache:
             dataset = self._record_bypassing_write(writing.dataset, writing.location, manifest, columns)
         else:
