@@ -62,7 +62,7 @@ class LocalBackend(Backend):
         durable: bool = False,
         in_use: Callable[[], bool] = never_in_use,
     ) -> None:
-        self.root = root.resolve()
+        self.root = Path(os.path.realpath(root))  # also of a link to itself, which `resolve` refuses
         mark = self.root / MARK_NAME
         self._mark = RootMark(str(self.root), mark.is_file, lambda: self._write_mark(mark), in_use)
         self._link = link
@@ -131,10 +131,13 @@ class LocalBackend(Backend):
                         break
 
     def delete(self, location: str) -> None:
-        path = self._reachable_path(location)
+        path = self.root / checked_below(str(self.root), location)
+        if path.parent != self.root:
+            self._path(str(path.parent.relative_to(self.root)))
+        self._require_root()
         # Another process may be deleting the same: files that are missing by now count as deleted.
         with _translate_errors(path), suppress(FileNotFoundError):
-            while path.is_dir():
+            while path.is_dir() and not path.is_symlink():
                 with suppress(FileNotFoundError):
                     shutil.rmtree(path)
             path.unlink()
@@ -173,8 +176,10 @@ class LocalBackend(Backend):
 
     def _path(self, location: str, name: str = ".") -> Path:
         path = self.root / checked_below(str(self.root), location, name)
-        if not path.resolve().is_relative_to(self.root):
-            raise InvalidPathError(f"{location}/{name} is a link to outside of {self.root}")
+        if os.path.realpath(path) != str(path):
+            if os.path.realpath(self.root) != str(self.root):
+                raise StorageUnavailableError(f"{self.root} has become a link: start again, or set another folder")
+            raise InvalidPathError(f"{path} is or leads through a link; put the files themselves there")
         return path
 
     def _reachable_path(self, location: str, name: str = ".") -> Path:

@@ -14,7 +14,13 @@ from springline.persistence.catalog.records import key_of, load_datasets
 from springline.persistence.catalog.schema import db_now, generation, operation, reader, source
 from springline.persistence.decisions.eviction import EvictionPlan, Victim, plan_eviction
 from springline.persistence.engine.verification import Verifier, under_store_unavailable_reason
-from springline.persistence.errors import CorruptCopyError, TransitionError, UnderStoreUnavailableError
+from springline.persistence.errors import (
+    CatalogUnavailableError,
+    CorruptCopyError,
+    PersistenceError,
+    TransitionError,
+    UnderStoreUnavailableError,
+)
 from springline.persistence.model.dataset import CacheState, Dataset, Phase, Ref, Strategy, UnderStoreState
 from springline.persistence.model.transitions import Event
 
@@ -69,6 +75,10 @@ class Replacement:
             except UnderStoreUnavailableError as error:
                 logger.warning("nothing is evicted: %s", error)
                 break  # each further check would run into the same timeout
+            except CatalogUnavailableError:
+                raise
+            except PersistenceError as error:  # its files are removed by the next sweep
+                logger.warning("%s: its files could not be removed: %s", victim.ref, error)
         return max(missing_bytes - freed_bytes, 0)
 
     def evict(self, victim: Victim, *, actor: str = "") -> bool:
