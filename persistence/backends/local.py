@@ -14,6 +14,7 @@ from typing import BinaryIO, cast
 import xxhash
 
 from springline.persistence.backends.bandwidth_limit import Link, limit_bandwidth
+from springline.persistence.backends.capacity import Capacity
 from springline.persistence.backends.listing import checked_below
 from springline.persistence.backends.registry import StoreRequest
 from springline.persistence.backends.root_mark import MARK_NAME, RootMark, never_in_use
@@ -66,7 +67,7 @@ class LocalBackend(Backend):
         mark = self.root / MARK_NAME
         self._mark = RootMark(str(self.root), mark.is_file, lambda: self._write_mark(mark), in_use)
         self._link = link
-        self._capacity = capacity
+        self._capacity = Capacity(str(self.root), capacity, self._used_bytes)
         self._durable = durable
 
     def uri(self, location: str) -> str:
@@ -109,8 +110,7 @@ class LocalBackend(Backend):
     def create(self, location: str, name: str, size: int) -> BinaryIO:
         path = self._reachable_path(location, name)
         with _translate_errors(path):
-            if self._capacity and self._used_bytes() + size > self._capacity:
-                raise StorageFullError(f"{self.root} is full: {name} of {size:,} bytes does not fit")
+            self._capacity.reserve(name, size)
             path.parent.mkdir(parents=True, exist_ok=True)
             return cast(BinaryIO, _LocalWriter(path, self._link, self._durable))
 
@@ -218,7 +218,12 @@ class LocalBackend(Backend):
                 yield Path(folder), folders, files
 
     def _used_bytes(self) -> int:
-        return sum(path.stat().st_size for path in self.root.rglob("*") if path.is_file())
+        used_bytes = 0
+        for folder, _, files in self._walk():
+            for name in files:
+                with suppress(FileNotFoundError):  # deleted during the walk
+                    used_bytes += (folder / name).lstat().st_size
+        return used_bytes
 
 
 class _LocalWriter:
