@@ -138,7 +138,7 @@ def open_platform(
     claims = Claims(catalog, settings.lease_seconds)
     verifier = Verifier(catalog, cache, under)
     replacement = Replacement(
-        catalog, cache, under, verifier, capacity=settings.cache_capacity, order=settings.cache_replacement
+        catalog, cache, under, verifier, limit=settings.cache_capacity, order=settings.cache_replacement
     )
     restorer = Restorer(catalog, claims, cache, under, runner, verifier, replacement, settings.reader_lease_seconds)
     policy = load_policy(settings)

@@ -94,7 +94,9 @@ class Settings(ProfiledSettings):
     cache_uri: str = Field(
         "", description="Folder or URI of the cache; empty: a separate folder for each home in /dev/shm"
     )
-    cache_capacity: Bytes = Field(4 << 30, gt=0, description="Capacity of the cache in bytes")
+    cache_capacity: Bytes = Field(
+        4 << 30, gt=0, description="Capacity of the cache in bytes; at most the space of its disk"
+    )
     under_uri: str = Field("", description="Folder or URI of the under-store; empty: under/ in the home folder")
     under_bandwidth: Bandwidth = Field(
         0, ge=0, description="Bandwidth to and from the under-store in bytes/s; 0: no limit"

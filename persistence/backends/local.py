@@ -79,6 +79,12 @@ class LocalBackend(Backend):
         with _translate_errors(path):
             return path.exists()
 
+    def free_bytes(self) -> int:
+        folder = next(each for each in (self.root, *self.root.parents) if each.is_dir())
+        with _translate_errors(folder):
+            disk = os.statvfs(folder)
+            return disk.f_bavail * disk.f_frsize
+
     def mark_root(self) -> None:
         if self._durable:
             with _translate_errors(self.root):

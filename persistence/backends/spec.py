@@ -101,6 +101,10 @@ class Backend(ABC):
             return str(error)
         return ""
 
+    def free_bytes(self) -> int | None:
+        """Return how many more bytes its disk takes now; None if that is not known."""
+        return None
+
     def mark_root(self) -> None:  # noqa: B027
         """Create the mark without which an under-store counts as unavailable, before the first copy in it counts.
 

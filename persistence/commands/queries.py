@@ -60,7 +60,7 @@ def list_datasets(
         out.print(dataset_table(datasets, states, is_under_store_away=bool(unavailable_reason)))
         counts = Counter(states.values())
         counts_text = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-        used, capacity = platform.catalog.cache_used(), platform.settings.cache_capacity
+        used, capacity = platform.catalog.cache_used(), platform.replacement.capacity
         out.print(
             f"{counts_text}; cache {format_bytes(used)} of {format_bytes(capacity)}; "
             f"{platform.claims.depth()} in the queue"

@@ -60,7 +60,7 @@ def evictable_dataset(folder: Path, cache: Backend, under: Backend) -> Iterator[
     catalog.change(dataset.ref, Event.CLAIMED)
     catalog.change(dataset.ref, Event.COPIED, under_location="a/@1-1", under_checksum="c")
     verifier = Verifier(catalog, cache, under)
-    yield catalog, catalog.commit(dataset.ref), Replacement(catalog, cache, under, verifier, capacity=10, order="lru")
+    yield catalog, catalog.commit(dataset.ref), Replacement(catalog, cache, under, verifier, limit=10, order="lru")
     catalog.engine.dispose()
 
 

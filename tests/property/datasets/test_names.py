@@ -109,13 +109,13 @@ def test_a_tree_of_any_file_names_comes_back_as_it_was_written(template: Path, t
         platform = open_in(home)
         try:
             if bypasses:
-                platform.replacement.capacity = -1
+                platform.replacement.limit = -1
             with platform.store.write("tree", strategy=Strategy.CACHE_THROUGH) as writing:
                 assert writing.bypasses_cache is bypasses
                 write_tree(Path(writing.uri.removeprefix("file://")), tree)
                 writing.mark_complete(OperationResult(0, "", 0.0))
             wipe_cache(platform)
-            platform.replacement.capacity = 1 << 30
+            platform.replacement.limit = 1 << 30
             with platform.store.read("tree") as reading:
                 assert reading.dataset.in_cache and read_tree(Path(reading.uri.removeprefix("file://"))) == tree
         finally:
