@@ -7,6 +7,11 @@ class PersistenceError(Exception):
     exit_status = 1  # of a command that fails with it: 1 for a failure, 2 for wrong usage
 
 
+def describe_error(error: Exception) -> str:
+    """Return the text of an error, with its type if it is not one of this package."""
+    return str(error) if isinstance(error, PersistenceError) else f"{type(error).__name__}: {error}"
+
+
 class UsageError(PersistenceError):
     """A command, a setting or a name is invalid; nothing was done."""
 

@@ -62,7 +62,7 @@ def read_gauges(platform: Platform) -> list[MetricSample]:
         MetricSample(QUEUE_LENGTH, length),
         MetricSample(QUEUE_BYTES, size),
         MetricSample(CACHE_BYTES, catalog.cache_used()),
-        MetricSample(CACHE_CAPACITY, platform.settings.cache_capacity),
+        MetricSample(CACHE_CAPACITY, platform.replacement.capacity),
         MetricSample(LOST, len(platform.maintenance.find_lost())),
         *_quality_samples(platform),
     ]

@@ -133,13 +133,12 @@ def open_platform(
     lineage_sender = lineage_factory(settings.policy)
     if lineage_sender is not None:
         catalog.subscribe(lineage_sender.on_transition)
-    cache = open_backend(settings.cache_uri or f"file://{create_private_cache(settings.home)}", "cache", settings)
-    under_uri = settings.under_uri or f"file://{settings.home / 'under'}"
-    under = open_backend(under_uri, "under", settings, in_use=catalog.uses_under_store)
+    cache = open_backend(settings.cache_uri or create_private_cache(settings.home).as_uri(), "cache", settings)
+    under = open_backend(settings.under_address, "under", settings, in_use=catalog.uses_under_store)
     claims = Claims(catalog, settings.lease_seconds)
     verifier = Verifier(catalog, cache, under)
     replacement = Replacement(
-        catalog, cache, under, verifier, capacity=settings.cache_capacity, order=settings.cache_replacement
+        catalog, cache, under, verifier, limit=settings.cache_capacity, order=settings.cache_replacement
     )
     restorer = Restorer(catalog, claims, cache, under, runner, verifier, replacement, settings.reader_lease_seconds)
     policy = load_policy(settings)
@@ -196,7 +195,7 @@ def default_cache_folder(home: Path) -> Path:
     shared = Path("/dev/shm")
     if not shared.is_dir():
         return home / "cache"
-    return shared / f"springline-{hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:12]}"
+    return shared / f"springline-{hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:12]}"
 
 
 def create_private_cache(home: Path) -> Path:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
 
-from springline.persistence.errors import ExtensionError
-from springline.persistence.extensions import POLICIES
+from springline.persistence.errors import ExtensionError, UsageError
+from springline.persistence.extensions import POLICIES, STORES
 from springline.persistence.profile import Bandwidth, Bytes, ProfiledSettings, SecretObject
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
 
 
 def _parse_weights(value: object) -> object:
@@ -23,6 +28,51 @@ def _parse_weights(value: object) -> object:
     if len(numbers) != 4:
         raise ValueError("write four numbers separated by commas, such as -4,-2,1,0.1")
     return numbers
+
+
+def parse_store_uri(text: str) -> SplitResult:
+    """Split the URI of a store; an absolute path is a folder of that name, whatever its characters.
+
+    Raises `ValueError` for a text of which a part would be ignored, or that is not a URI.
+    """
+    if text.startswith("/"):
+        text = Path(text).as_uri()
+    parts = urlsplit(text)
+    if not parts.scheme:
+        raise ValueError(
+            f"it is not a URI; give an absolute folder, or a URI of an installed kind of store: {STORES.format_names()}"
+        )
+    if "#" in text or text.endswith("?"):
+        raise ValueError("it is ignored from its # or ? on: write %23 or %3F in a URI, or give an absolute folder")
+    if not text.isprintable() or text != text.strip():
+        raise ValueError("it has characters that would be ignored: write them as %0A, %20 and so on, or remove them")
+    return parts
+
+
+def parse_database_url(text: str, home: Path, *, name: str) -> URL:
+    """Parse the SQLAlchemy URL of a database, with `home` for {home} in its path and in its options.
+
+    Raises `UsageError` with `name`, what gave the URL; it may contain a password, so it is not repeated.
+    """
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        url = make_url(text)
+        if "@" in (url.host or ""):  # the driver's error would contain the part of the password before it
+            raise ValueError("the password is not encoded")
+        url.get_dialect()
+    except (ArgumentError, ValueError):
+        raise UsageError(
+            f"{name} is not a database URL: write postgresql+psycopg://user:password@host:port/database, with "
+            "%40 for an @ in the password"
+        ) from None
+
+    def fill(value: str) -> str:
+        return value.replace("{home}", str(home))
+
+    options = {key: fill(each) if isinstance(each, str) else tuple(map(fill, each)) for key, each in url.query.items()}
+    return url.set(database=fill(url.database) if url.database else url.database, query=options)
 
 
 class Settings(ProfiledSettings):
@@ -43,9 +93,13 @@ class Settings(ProfiledSettings):
         "", description="SQLAlchemy URL of the catalog, with {home} for the home folder; empty: SQLite in that folder"
     )
     catalog_timeout: float = Field(60, ge=0, description="Seconds to wait for an unavailable catalog")
-    cache_uri: str = Field("", description="URI of the cache; empty: a separate folder for each home in /dev/shm")
-    cache_capacity: Bytes = Field(4 << 30, gt=0, description="Capacity of the cache in bytes")
-    under_uri: str = Field("", description="URI of the under-store; empty: under/ in the home folder")
+    cache_uri: str = Field(
+        "", description="Folder or URI of the cache; empty: a separate folder for each home in /dev/shm"
+    )
+    cache_capacity: Bytes = Field(
+        4 << 30, gt=0, description="Capacity of the cache in bytes; at most the space of its disk"
+    )
+    under_uri: str = Field("", description="Folder or URI of the under-store; empty: under/ in the home folder")
     under_bandwidth: Bandwidth = Field(
         0, ge=0, description="Bandwidth to and from the under-store in bytes/s; 0: no limit"
     )
@@ -93,9 +147,26 @@ class Settings(ProfiledSettings):
     runner: str = Field("", description="Runner that re-runs operations, as module:factory; empty: none")
 
     @property
-    def catalog_address(self) -> str:
-        """The SQLAlchemy URL of the catalog."""
-        return self.catalog_url.replace("{home}", str(self.home)) or f"sqlite:///{self.home / 'catalog.db'}"
+    def catalog_address(self) -> URL:
+        """The SQLAlchemy URL of the catalog; raises `UsageError` if it is none."""
+        from sqlalchemy import URL
+
+        if not self.catalog_url:
+            return URL.create("sqlite", database=str(self.home / "catalog.db"))
+        name = "SPRINGLINE_CATALOG_URL, or the connection of the catalog,"
+        return parse_database_url(self.catalog_url, self.home, name=name)
+
+    @property
+    def under_address(self) -> str:
+        """The URI of the under-store."""
+        return self.under_uri or (self.home / "under").as_uri()
+
+    @field_validator("cache_uri", "under_uri")
+    @classmethod
+    def _check_store_uri(cls, value: str) -> str:
+        if value:
+            parse_store_uri(value)
+        return Path(value).as_uri() if value.startswith("/") else value
 
     @field_validator("policy")
     @classmethod

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from springline.spark_jobs.digest import TableDigest, digest_metrics, digest_of
 
-_GLOB = re.compile(r"([\[\]{}*?])")
+_GLOB = re.compile(r"([\\\[\]{}*?])")
 
 
 def spark_path(uri: str) -> str:
@@ -39,7 +40,12 @@ def write_table(frame: DataFrame, uri: str, *, digits: int, overwrite: bool = Fa
     aggregates = digest_metrics(schema, digits)
     observation = Observation()
     target = f"file://{uri}" if uri.startswith("/") else uri  # writers expand no globs
-    frame.observe(observation, *aggregates).write.mode("overwrite" if overwrite else "error").parquet(target)
+    writer = frame.observe(observation, *aggregates).write.mode("overwrite" if overwrite else "error")
+    # Every file in the folder is part of the dataset, and stored twice: so there are only those with rows.
+    writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(target)
+    if target.startswith("file://"):
+        for checksum in Path(target.removeprefix("file://")).glob(".*.crc"):  # Hadoop's, of each file
+            checksum.unlink()
     observed_metrics = observation.get
     if "rows" not in observed_metrics:  # Spark optimized the observation away: rare, so a second pass is acceptable
         return digest_of_table(read_table(frame.sparkSession, uri), digits=digits)

@@ -32,7 +32,7 @@ def open_alluxio(request: StoreRequest) -> AlluxioBackend:
     server = f"alluxio://{parts.netloc}"
     urls = settings.alluxio_proxy or f"http://{parts.hostname}:39999"
     proxies = [AlluxioProxy(url, server=server, ca_bundle=settings.ca_bundle) for url in urls.split(";") if url]
-    return AlluxioBackend(f"{server}{parts.path}", proxies)
+    return AlluxioBackend(f"{server}{request.path}", proxies)
 
 
 class AlluxioBackend(ListedBackend):
@@ -127,8 +127,7 @@ class AlluxioBackend(ListedBackend):
     def _complete_entries(self, location: str) -> list[FolderEntry]:
         statuses = self._listing(location)
         for status in statuses:
-            if status.name[0] not in "._":
-                self._require_complete(status, f"{self._root}/{location}/{status.name}")
+            self._require_complete(status, f"{self._root}/{location}/{status.name}")
         return [FolderEntry(s.name, s.is_folder, s.bytes) for s in statuses]
 
     def _require_complete(self, status: AlluxioFileStatus, path: str) -> None:

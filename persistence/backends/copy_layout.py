@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from springline.persistence.backends.spec import Backend
-from springline.persistence.errors import PersistenceError
+from springline.persistence.errors import InvalidPathError, PersistenceError
 from springline.persistence.model import sidecar
 from springline.persistence.model.dataset import Dataset, Ref
 
@@ -78,6 +78,15 @@ def list_copies(backend: Backend, ref: Ref) -> Iterator[CopyLocation]:
         copy = parse_location(f"{ref.path}/{name}")
         if copy is not None and copy.ref == ref:
             yield copy
+
+
+def require_free_names(names: Iterable[str], where: str) -> None:
+    """Raise `InvalidPathError` if a file or folder at `where` has the name that the sidecar of a copy gets."""
+    for name in names:
+        if sidecar.FILE_NAME in name.split("/"):
+            raise InvalidPathError(
+                f"{where}: {name} has the name of the file that Springline writes beside each copy; give it another"
+            )
 
 
 def sweep_under(under: Backend, dataset: Dataset, *, before: int) -> None:

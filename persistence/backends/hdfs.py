@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, cast
 
 from springline.persistence.backends.bandwidth_limit import Link, limit_bandwidth
+from springline.persistence.backends.capacity import Capacity
 from springline.persistence.backends.hdfs_bytes import HdfsBytes, HdfsUpload
 from springline.persistence.backends.hdfs_checksum import HdfsChecksum
 from springline.persistence.backends.listing import FolderEntry, ListedBackend, checked_below, files_below
@@ -14,7 +15,6 @@ from springline.persistence.backends.registry import StoreRequest
 from springline.persistence.backends.root_mark import MARK_NAME, RootMark, never_in_use
 from springline.persistence.backends.spec import File, Manifest
 from springline.persistence.backends.webhdfs import WebHdfs
-from springline.persistence.errors import StorageFullError
 
 
 def open_hdfs(request: StoreRequest) -> HdfsBackend:
@@ -31,7 +31,7 @@ def open_hdfs(request: StoreRequest) -> HdfsBackend:
         ca_bundle=settings.ca_bundle,
     )
     content = HdfsBytes(server, user=settings.hdfs_user)
-    uri = f"{server}{parts.path}"
+    uri = f"{server}{request.path}"
     return HdfsBackend(uri, web, content, link=request.link, capacity=request.capacity, in_use=request.in_use)
 
 
@@ -61,7 +61,7 @@ class HdfsBackend(ListedBackend):
         self._web = web
         self._content = content
         self._link = link
-        self._capacity = capacity
+        self._capacity = Capacity(self._uri, capacity, lambda: web.used_bytes(self._root))
         self._sent_checksums: dict[str, HdfsChecksum] = {}  # of bytes that were sent and not compared yet, by path
         mark = self._path(MARK_NAME)
         self._mark = RootMark(self._uri, lambda: web.exists(mark), lambda: web.put(mark, b""), in_use)
@@ -97,8 +97,7 @@ class HdfsBackend(ListedBackend):
 
     def create(self, location: str, name: str, size: int) -> BinaryIO:
         path = self._path(location, name)
-        if self._capacity and self._web.used_bytes(self._root) + size > self._capacity:
-            raise StorageFullError(f"{self._uri} is full: {name} of {size:,} bytes does not fit")
+        self._capacity.reserve(name, size)
         upload = self._content.create(path)
         self._sent_checksums[path] = HdfsChecksum(self._web.block_size(path))
         return cast(BinaryIO, _HdfsWriter(upload, self._link, self._sent_checksums[path]))

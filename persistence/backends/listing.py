@@ -9,8 +9,9 @@ from pathlib import PurePosixPath
 
 import xxhash
 
-from springline.persistence.backends.spec import Backend, File, Manifest, is_data_file
+from springline.persistence.backends.spec import Backend, File, Manifest
 from springline.persistence.errors import InvalidPathError
+from springline.persistence.model import sidecar
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +124,14 @@ def files_below(entries: FolderLister, top: str) -> Iterator[File]:
         FileNotFoundError: `top` is not a folder.
 
     Example:
-        >>> top = [FolderEntry("x", True), FolderEntry("_SUCCESS", False)]
+        >>> top = [FolderEntry("x", True), FolderEntry("_springline.json", False)]
         >>> tree = {"a/@1": top, "a/@1/x": [FolderEntry("part", False, 10)]}
         >>> list(files_below(lambda location: tree[location], "a/@1"))
         [File(name='x/part', bytes=10, checksum='')]
     """
     for entry in entries(top):
-        yield from _walk_files(entries, top, entry, "")
+        if entry.name != sidecar.FILE_NAME:
+            yield from _walk_files(entries, top, entry, "")
 
 
 def copies_below(entries: FolderLister) -> Iterator[str]:
@@ -163,8 +165,6 @@ def _walk_folders(entries: FolderLister, top: str) -> Iterator[tuple[str, str]]:
 
 def _walk_files(entries: FolderLister, top: str, entry: FolderEntry, parent: str) -> Iterator[File]:
     name = _join(parent, entry.name)
-    if not is_data_file(entry.name):
-        return
     if not entry.is_folder:
         yield File(name, entry.bytes)
         return

@@ -5,20 +5,22 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
-from urllib.parse import unquote
 
 import xxhash
 
 from springline.persistence.backends.bandwidth_limit import Link, limit_bandwidth
+from springline.persistence.backends.capacity import Capacity
 from springline.persistence.backends.listing import checked_below
 from springline.persistence.backends.registry import StoreRequest
 from springline.persistence.backends.root_mark import MARK_NAME, RootMark, never_in_use
-from springline.persistence.backends.spec import Backend, File, Manifest, is_data_file
+from springline.persistence.backends.spec import Backend, File, Manifest
 from springline.persistence.errors import CorruptCopyError, InvalidPathError, StorageFullError, StorageUnavailableError
+from springline.persistence.model import sidecar
 from springline.persistence.private_files import create_private_folder
 
 _CHUNK = 1 << 20
@@ -30,7 +32,7 @@ def open_folder(request: StoreRequest) -> LocalBackend:
     parts = request.uri
     request.require(not parts.netloc and parts.path.startswith("/"), "file:///an/absolute/folder")
     request.require_options()
-    root = Path(unquote(parts.path))
+    root = Path(request.path)
     with suppress(OSError):  # unreachable now: the first use raises the error, and may retry
         if (root.is_dir() and root.parent == request.settings.home) or (not root.is_dir() and not request.in_use()):
             create_private_folder(root)  # an existing folder of a user keeps its permissions
@@ -61,11 +63,11 @@ class LocalBackend(Backend):
         durable: bool = False,
         in_use: Callable[[], bool] = never_in_use,
     ) -> None:
-        self.root = root.resolve()
+        self.root = Path(os.path.realpath(root))  # also of a link to itself, which `resolve` refuses
         mark = self.root / MARK_NAME
         self._mark = RootMark(str(self.root), mark.is_file, lambda: self._write_mark(mark), in_use)
         self._link = link
-        self._capacity = capacity
+        self._capacity = Capacity(str(self.root), capacity, self._used_bytes)
         self._durable = durable
 
     def uri(self, location: str) -> str:
@@ -76,6 +78,12 @@ class LocalBackend(Backend):
         path = self._reachable_path(location)
         with _translate_errors(path):
             return path.exists()
+
+    def free_bytes(self) -> int:
+        folder = next(each for each in (self.root, *self.root.parents) if each.is_dir())
+        with _translate_errors(folder):
+            disk = os.statvfs(folder)
+            return disk.f_bavail * disk.f_frsize
 
     def mark_root(self) -> None:
         if self._durable:
@@ -108,8 +116,7 @@ class LocalBackend(Backend):
     def create(self, location: str, name: str, size: int) -> BinaryIO:
         path = self._reachable_path(location, name)
         with _translate_errors(path):
-            if self._capacity and self._used_bytes() + size > self._capacity:
-                raise StorageFullError(f"{self.root} is full: {name} of {size:,} bytes does not fit")
+            self._capacity.reserve(name, size)
             path.parent.mkdir(parents=True, exist_ok=True)
             return cast(BinaryIO, _LocalWriter(path, self._link, self._durable))
 
@@ -130,10 +137,13 @@ class LocalBackend(Backend):
                         break
 
     def delete(self, location: str) -> None:
-        path = self._reachable_path(location)
+        path = self.root / checked_below(str(self.root), location)
+        if path.parent != self.root:
+            self._path(str(path.parent.relative_to(self.root)))
+        self._require_root()
         # Another process may be deleting the same: files that are missing by now count as deleted.
         with _translate_errors(path), suppress(FileNotFoundError):
-            while path.is_dir():
+            while path.is_dir() and not path.is_symlink():
                 with suppress(FileNotFoundError):
                     shutil.rmtree(path)
             path.unlink()
@@ -172,8 +182,10 @@ class LocalBackend(Backend):
 
     def _path(self, location: str, name: str = ".") -> Path:
         path = self.root / checked_below(str(self.root), location, name)
-        if not path.resolve().is_relative_to(self.root):
-            raise InvalidPathError(f"{location}/{name} is a link to outside of {self.root}")
+        if os.path.realpath(path) != str(path):
+            if os.path.realpath(self.root) != str(self.root):
+                raise StorageUnavailableError(f"{self.root} has become a link: start again, or set another folder")
+            raise InvalidPathError(f"{path} is or leads through a link; put the files themselves there")
         return path
 
     def _reachable_path(self, location: str, name: str = ".") -> Path:
@@ -212,7 +224,12 @@ class LocalBackend(Backend):
                 yield Path(folder), folders, files
 
     def _used_bytes(self) -> int:
-        return sum(path.stat().st_size for path in self.root.rglob("*") if path.is_file())
+        used_bytes = 0
+        for folder, _, files in self._walk():
+            for name in files:
+                with suppress(FileNotFoundError):  # deleted during the walk
+                    used_bytes += (folder / name).lstat().st_size
+        return used_bytes
 
 
 class _LocalWriter:
@@ -279,14 +296,14 @@ def _read_exactly(file: BinaryIO, size: int) -> bytes:
 
 
 def _files_below(top: Path) -> Iterator[File]:
-    for path in top.rglob("*"):
-        name = path.relative_to(top).as_posix()
-        if not is_data_file(name):
-            continue
-        if path.is_symlink():
-            raise InvalidPathError(f"{path} is a link; a generation consists of regular files only")
-        if path.is_file():
-            yield File(name, path.stat().st_size)
+    for folder, folders, files in os.walk(top, onerror=_ignore_missing):
+        for path in (Path(folder, name) for name in (*folders, *files)):
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode):
+                if path != top / sidecar.FILE_NAME:
+                    yield File(path.relative_to(top).as_posix(), status.st_size)
+            elif not stat.S_ISDIR(status.st_mode):
+                raise InvalidPathError(f"{path} is a link or a device; a generation consists of regular files only")
 
 
 def _ignore_missing(error: OSError) -> None:

@@ -11,17 +11,18 @@ Springline's own kinds are entry points too; a kind is imported only when a URI 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote_to_bytes
 
 from springline.persistence.backends.bandwidth_limit import Link
 from springline.persistence.backends.root_mark import never_in_use
 from springline.persistence.backends.spec import Backend
 from springline.persistence.errors import UsageError
 from springline.persistence.extensions import STORES
-from springline.persistence.settings import Settings
+from springline.persistence.settings import Settings, parse_store_uri
 
 Role = Literal["cache", "under"]
 
@@ -46,7 +47,7 @@ class StoreRequest:
 
         ```python
         def open_sqlite(request: StoreRequest) -> SqliteBackend:
-            return SqliteBackend(Path(request.uri.path), request.link, capacity=request.capacity, in_use=request.in_use)
+            return SqliteBackend(Path(request.path), request.link, capacity=request.capacity, in_use=request.in_use)
         ```
 
     An opener does not contact the server: an unavailable store does not prevent opening the platform. It raises
@@ -65,6 +66,11 @@ class StoreRequest:
     def name(self) -> str:
         """The setting and the URI, for errors."""
         return f"{self.role}_uri '{self.uri.scheme}://{self.uri.netloc}{self.uri.path}'"
+
+    @property
+    def path(self) -> str:
+        """The path of the URI, decoded."""
+        return os.fsdecode(unquote_to_bytes(self.uri.path))
 
     def require(self, condition: object, form: str) -> None:
         """Raise `UsageError` unless `condition`, that the opener supports the URI in that role, is true.
@@ -87,21 +93,22 @@ def open_backend(uri: str, role: Role, settings: Settings, *, in_use: Callable[[
     A missing folder is created unless it is `in_use`: then its disk is not mounted, and using it fails. So does
     an under-store in use whose root has no mark; see `persistence/backends/root_mark.py`.
     """
-    parts = urlsplit(uri)
+    try:
+        parts = parse_store_uri(uri)
+    except ValueError as error:
+        raise UsageError(f"{role}_uri: {error}") from None
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    if len(dict(query)) < len(query):
+        raise UsageError(f"{role}_uri: an option in its query is given more than once, and only one would be read")
     secret_options = settings.under_options if role == "under" else settings.cache_options
     secrets = {name: option.get_secret_value() for name, option in secret_options.items()}
     request = StoreRequest(
         parts._replace(query="", fragment=""), role, settings,
-        {**dict(parse_qsl(parts.query)), **secrets},
+        {**dict(query), **secrets},
         Link(settings.under_bandwidth, settings.home / "link.state") if role == "under" else None,
         settings.under_capacity if role == "under" else 0,
         in_use,
     )  # fmt: skip
-    if not parts.scheme:
-        kinds = STORES.format_names()
-        raise UsageError(
-            f"{role}_uri {uri!r} is not a URI; give file:///an/absolute/folder, or a URI of another kind: {kinds}"
-        )
     backend = STORES.call(parts.scheme, request, request.name)
     if not isinstance(backend, Backend):
         raise UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ class Manifest:
     def checksum(self) -> str:
         """One checksum (xxh3, 128 bits) over names, sizes and checksums of all files."""
         lines = "".join(f"{file.name}\t{file.bytes}\t{file.checksum}\n" for file in self.files)
-        return xxhash.xxh3_128_hexdigest(lines.encode())
+        return xxhash.xxh3_128_hexdigest(os.fsencode(lines))
 
 
 class Backend(ABC):
@@ -65,8 +66,8 @@ class Backend(ABC):
 
     To add a store, subclass it or `ListedBackend`, and test the subclass with `springline.testing.StoreSuite`.
 
-    Locations and file names are relative and use `/`. Files whose name begins with `.` or `_` are
-    the writer's own (success marks, checksums of Hadoop) and not part of a generation.
+    Locations and file names are relative and use `/`. Every file at a location is part of the generation, except for
+    the sidecar `_springline.json` directly in it.
 
     Errors: `InvalidPathError` for a location outside the root, `StorageFullError`, `StorageUnavailableError` for what
     cannot be determined or done now, `FileNotFoundError` only for what is known to be missing: in an under-store whose
@@ -100,6 +101,10 @@ class Backend(ABC):
             return str(error)
         return ""
 
+    def free_bytes(self) -> int | None:
+        """Return how many more bytes its disk takes now; None if that is not known."""
+        return None
+
     def mark_root(self) -> None:  # noqa: B027
         """Create the mark without which an under-store counts as unavailable, before the first copy in it counts.
 
@@ -108,7 +113,7 @@ class Backend(ABC):
 
     @abstractmethod
     def files(self, location: str) -> tuple[File, ...]:
-        """Return the files below `location` with their sizes, sorted by name, without checksums."""
+        """Return the files below `location` with their sizes, sorted by name, without checksums and the sidecar."""
 
     @abstractmethod
     def manifest(self, location: str) -> Manifest:
@@ -174,8 +179,3 @@ class Backend(ABC):
     @abstractmethod
     def write_small(self, location: str, name: str, content: bytes) -> None:
         """Write one small file, not subject to the link's limit."""
-
-
-def is_data_file(name: str) -> bool:
-    """Whether a file of this relative name is part of a generation."""
-    return not any(part[0] in "._" for part in name.split("/"))

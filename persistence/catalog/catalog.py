@@ -8,7 +8,7 @@ from copy import copy
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, insert, select, update
+from sqlalchemy import URL, Connection, and_, func, insert, select, update
 
 from springline.persistence.backends.copy_layout import cache_copy_location
 from springline.persistence.catalog import schema
@@ -44,7 +44,7 @@ _NO_CONDITIONS: Mapping[str, Any] = MappingProxyType({})
 class Catalog(Generations, LiveGenerations, DagRuns, RiskSamples):
     """Records generations, operations, DAG runs, readers and measurements in one database."""
 
-    def __init__(self, url: str, *, actor: str = "", timeout: float = 0.0) -> None:
+    def __init__(self, url: str | URL, *, actor: str = "", timeout: float = 0.0) -> None:
         super().__init__(url, timeout=timeout)
         self.actor = actor
         self._listeners: list[Callable[[Event, Dataset], None]] = []

@@ -15,7 +15,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import URL, Connection, Engine, create_engine, event, select, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from springline.persistence.catalog.schema import db_now
 from springline.persistence.errors import CatalogUnavailableError, CatalogVersionError, UsageError
@@ -39,7 +39,7 @@ class Database:
     becomes unavailable during a transaction, or stays unavailable, raises `CatalogUnavailableError`.
     """
 
-    def __init__(self, url: str, *, timeout: float = 0.0) -> None:
+    def __init__(self, url: str | URL, *, timeout: float = 0.0) -> None:
         self.engine = open_database(url, timeout=timeout)
         self.timeout = timeout
 
@@ -69,7 +69,7 @@ class Database:
             return float(connection.scalar(select(db_now())) or 0.0)
 
 
-def open_database(url: str, *, timeout: float = 0.0) -> Engine:
+def open_database(url: str | URL, *, timeout: float = 0.0) -> Engine:
     """Return an engine on a database with the tables of `springline.persistence.catalog.schema`.
 
     Waits up to `timeout` seconds for an unavailable server.
@@ -77,7 +77,8 @@ def open_database(url: str, *, timeout: float = 0.0) -> Engine:
     lock at once (BEGIN IMMEDIATE), so that two writers queue up rather than fail.
     Raises `CatalogVersionError`, `CatalogUnavailableError`, and `PersistenceError` for an unusable URL.
     """
-    parsed = _parse_url(url)
+    parsed = make_url(url)
+    _require_driver(parsed)
     if parsed.get_backend_name() != "sqlite":
         driver_args = {} if "connect_timeout" in parsed.query else {"connect_timeout": _CONNECT_SECONDS}
         engine = create_engine(parsed, pool_pre_ping=True, connect_args=driver_args)
@@ -136,29 +137,20 @@ def _connect(engine: Engine, timeout: float) -> Connection:
             time.sleep(_RETRY_SECONDS)
 
 
-def _parse_url(url: str) -> URL:
+def _require_driver(url: URL) -> None:
     try:
-        parsed = make_url(url)
-        if "@" in (parsed.host or ""):  # the driver's error would contain the part of the password before it
-            raise ValueError("the password is not encoded")
-        parsed.get_dialect().import_dbapi()
+        url.get_dialect().import_dbapi()
     except ImportError as error:
         raise UsageError(
-            f"SPRINGLINE_CATALOG_URL, or the connection of the catalog, begins with {parsed.drivername}://, and "
+            f"SPRINGLINE_CATALOG_URL, or the connection of the catalog, begins with {url.drivername}://, and "
             f"{error.name} is not installed: write postgresql+psycopg://…"
         ) from None
-    except (ArgumentError, ValueError):  # the error may contain part of the password
-        raise UsageError(
-            "SPRINGLINE_CATALOG_URL, or the connection of the catalog, is not a database URL: write "
-            "postgresql+psycopg://user:password@host:port/database, with %40 for an @ in the password"
-        ) from None
-    return parsed
 
 
 def migration_config() -> Config:
     """Return Alembic's configuration for the migrations of this package."""
     config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS))
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))  # read as a format
     return config
 
 

@@ -152,12 +152,21 @@ class Generations(Database):
 
     def cache_used(self) -> int:
         """Return the bytes in the cache plus those that open writes are expected to need."""
+        return sum(self.cache_usage())
+
+    def cache_usage(self) -> tuple[int, int]:
+        """Return the bytes in the cache, and those that open writes are expected to need."""
         cached = select(func.coalesce(func.sum(generation.c.bytes), 0)).where(schema.is_cached)
         expected = select(func.coalesce(func.sum(generation.c.bytes), 0)).where(
             schema.is_open, generation.c.cache == "writing"
         )
         with self.read_transaction() as connection:
-            return int(connection.scalar(cached) or 0) + int(connection.scalar(expected) or 0)
+            return int(connection.scalar(cached) or 0), int(connection.scalar(expected) or 0)
+
+    def largest_cached_bytes(self) -> int:
+        """Return the size of the largest generation in the cache."""
+        with self.read_transaction() as connection:
+            return int(connection.scalar(select(func.max(generation.c.bytes)).where(schema.is_cached)) or 0)
 
     def count_by_phase(self) -> dict[str, int]:
         """Return how many generations are in each phase."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from sqlalchemy.engine import make_url
 
 from springline.persistence.commands.arguments import EXIT_CONDITION_FAILED, Json, platform_session
 from springline.persistence.errors import PersistenceError, UsageError
@@ -28,7 +27,7 @@ def check(as_json: Json = False) -> None:
     status 3: the database is damaged.
     """
     with progress("checking the catalog", quiet=as_json), platform_session() as platform:
-        address = redact_secrets(make_url(platform.settings.catalog_address).render_as_string())
+        address = redact_secrets(platform.settings.catalog_address.render_as_string())
         file = _catalog_file(platform.settings)
         faults = _check_integrity(file) if file else []
         phases = platform.catalog.count_by_phase()
@@ -56,7 +55,7 @@ def backup(
     settings = Settings()
     source = _catalog_file(settings)
     if source is None:
-        address = redact_secrets(make_url(settings.catalog_address).render_as_string())
+        address = redact_secrets(settings.catalog_address.render_as_string())
         raise UsageError(
             f"the catalog is in {address}, not in SQLite; back it up with that database's tools, such as pg_dump"
         )
@@ -85,7 +84,7 @@ def backup(
 
 def _catalog_file(settings: Settings) -> Path | None:
     """Return the file of the catalog; None if it is on a server."""
-    url = make_url(settings.catalog_address)
+    url = settings.catalog_address
     return Path(url.database or "") if url.get_backend_name() == "sqlite" else None
 
 

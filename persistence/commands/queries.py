@@ -31,7 +31,7 @@ from springline.persistence.rendering import (
     risk_row,
     worst_moment,
 )
-from springline.persistence.text.formatting import format_bytes, format_count, format_seconds, parse_bytes
+from springline.persistence.text.formatting import format_bytes, format_count, format_list, format_seconds, parse_bytes
 from springline.persistence.text.terminal import console, print, print_json
 
 _MAX_ROWS = 1000
@@ -60,7 +60,7 @@ def list_datasets(
         out.print(dataset_table(datasets, states, is_under_store_away=bool(unavailable_reason)))
         counts = Counter(states.values())
         counts_text = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-        used, capacity = platform.catalog.cache_used(), platform.settings.cache_capacity
+        used, capacity = platform.catalog.cache_used(), platform.replacement.capacity
         out.print(
             f"{counts_text}; cache {format_bytes(used)} of {format_bytes(capacity)}; "
             f"{platform.claims.depth()} in the queue"
@@ -147,17 +147,20 @@ def risk(
 ) -> None:
     """Show what a loss of the whole cache would cost now.
 
-    While the under-store is unavailable, its copies do not count. Exit status 3: data would be lost for good.
+    While the under-store is unavailable, its copies do not count. Exit status 3: data is or would be lost for good.
     """
     with platform_session() as platform:
         unavailable_reason = platform.watch.unavailable_reason()
         lineage = platform.catalog.lineage_of_cache(ignore_under_store=bool(unavailable_reason))
         now = assess_risk(lineage, platform.catalog.load_cost_model(lineage))
+        lost = [dataset.ref for dataset in platform.maintenance.find_lost()]
+        gone = platform.restorer.plan(lost).irrecoverable
         worst = worst_moment(platform) if history else None
         if as_json:
             print_json(
                 {
                     "now": risk_row(now),
+                    "lost": [str(ref) for ref in lost],
                     "worst": {"timestamp": worst[0], **risk_row(worst[1])} if worst else None,
                     "under_store_away": unavailable_reason,
                     "unverified_copies": asdict(platform.catalog.unverified_copies()) if unavailable_reason else None,
@@ -167,10 +170,14 @@ def risk(
             out = console()
             if unavailable_reason:
                 out.print(format_unavailability(platform, unavailable_reason), style="red", markup=False)
+            if lost:
+                irrecoverable = f", irrecoverable: {format_list(sorted(gone))}" if gone else ""
+                text = f"Lost already: {format_list(lost)}{irrecoverable}; run `springline dataset recover`."
+                out.print(text, style="red", markup=False)
             out.print(f"If the cache were lost now: {format_risk(now)}")
             if worst:
                 out.print(f"At the worst time so far: {format_risk(worst[1])}")
-        if now.irrecoverable:
+        if now.irrecoverable or gone:
             raise typer.Exit(EXIT_CONDITION_FAILED)
 
 

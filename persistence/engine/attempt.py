@@ -26,6 +26,7 @@ from springline.persistence.errors import (
     IrrecoverableError,
     PersistenceError,
     StorageUnavailableError,
+    describe_error,
 )
 from springline.persistence.model import sidecar
 from springline.persistence.model.dataset import Dataset, ExecutionSide, Ref, TransferMethod
@@ -81,9 +82,7 @@ class Sender:
             if self.claims.release(lease, reason, persist_requested=False):
                 self.catalog.amend(lease.ref, event="persist_abandoned", reason=reason)
         elif isinstance(error, Exception):
-            if not isinstance(error, PersistenceError):
-                reason = f"{type(error).__name__}: {error}"
-            self.claims.release(lease, reason, pause=attempt.pause, attempts=lease.attempts)
+            self.claims.release(lease, describe_error(error), pause=attempt.pause, attempts=lease.attempts)
         else:  # the worker was stopped, which says nothing about this transfer
             self.claims.release(lease, f"{type(error).__name__}: {error}", pause=attempt.pause)
 

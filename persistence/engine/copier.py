@@ -10,7 +10,7 @@ import xxhash
 
 from springline.persistence.backends.spec import Backend, File, Manifest
 from springline.persistence.catalog.claims import LeaseLostError
-from springline.persistence.errors import CorruptCopyError, MissingDataError
+from springline.persistence.errors import CorruptCopyError, InvalidPathError, MissingDataError
 
 _YIELD_CHECK_SECONDS = 0.05  # interval between two checks whether a sending worker has to yield the link
 
@@ -31,12 +31,12 @@ def copy_files(
     """Copy the files of `location` to the new location `to`; returns the manifest of what was read, with checksums.
 
     `limiter` is called with the size of every chunk and may block; the copy raises `LeaseLostError` once `lease_lost`
-    is set. Raises `MissingDataError` if the source is missing, `CorruptCopyError` if another process removes the
-    target during the copy.
+    is set. Raises `MissingDataError` if the source is missing or has become a link, `CorruptCopyError` if another
+    process removes the target during the copy.
     """
     try:
         files = source.files(location)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, InvalidPathError) as error:
         raise MissingDataError(f"{location}: {error}") from error
     copied = []
     for file in files:
@@ -60,7 +60,7 @@ def copy_files(
 def _read_chunks(source: Backend, location: str, name: str) -> Iterator[bytes]:
     try:
         yield from source.chunks(location, name)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, InvalidPathError) as error:
         raise MissingDataError(f"{location}/{name}: {error}") from error
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, and_, or_, select
 
-from springline.persistence.backends.copy_layout import CopyLocation, parse_location, sweep_under
+from springline.persistence.backends.copy_layout import CopyLocation, parse_location, require_free_names, sweep_under
 from springline.persistence.backends.spec import Backend
 from springline.persistence.catalog import schema
 from springline.persistence.catalog.catalog import Catalog
@@ -17,11 +19,13 @@ from springline.persistence.engine.catalog_rebuild import CatalogRebuildReport, 
 from springline.persistence.engine.restorer import Restorer
 from springline.persistence.engine.verification import under_store_unavailable_reason
 from springline.persistence.errors import (
+    CatalogUnavailableError,
     InvalidPathError,
     StorageUnavailableError,
     TransitionError,
     UnderStoreUnavailableError,
     UnknownDatasetError,
+    describe_error,
 )
 from springline.persistence.model.dataset import (
     CacheState,
@@ -33,6 +37,8 @@ from springline.persistence.model.dataset import (
     validate_path,
 )
 from springline.persistence.model.transitions import Event
+
+logger = logging.getLogger("springline.maintenance")
 
 _RECLAIMED_WITHIN = 7 * 24 * 3600.0  # period (s) in which a worker whose lease expired may still have written
 
@@ -75,10 +81,12 @@ class Maintenance:
         for dataset in self.catalog.select(query):
             try:
                 verified = self.restorer.verifier.verify(dataset, deep=deep)
-            except StorageUnavailableError as error:
+            except CatalogUnavailableError:
+                raise
+            except Exception as error:  # whatever a store raises: it is that generation's, unless the store is away
                 if self.cache.unavailable_reason() or (deep and self.under.unavailable_reason()):
                     raise
-                report.unreachable[dataset.ref] = str(error)
+                report.unreachable[dataset.ref] = describe_error(error)
                 continue
             report.checked_count += 1
             lost_below = dataset.persisted and not verified.persisted
@@ -117,8 +125,9 @@ class Maintenance:
                     continue
                 dataset = load_datasets(connection, [identity])[identity]  # it may have been persisted in the meantime
             self.catalog.notify(Event.RETIRED, dataset)
-            self.restorer.remove_copies(dataset)
             retired.append(dataset.ref)
+            with self._continuing(dataset.ref):
+                self.restorer.remove_copies(dataset)
         return retired
 
     def _would_retire(self, old: Dataset) -> bool:
@@ -210,10 +219,12 @@ class Maintenance:
         for dataset in self.catalog.select(
             select(generation.c.id).where(is_removed, generation.c.cache_location != "")
         ):
-            self.restorer.remove_copies(dataset)
+            with self._continuing(dataset.ref):
+                self.restorer.remove_copies(dataset)
         for location in list(self.cache.copies()):
             if (place := parse_location(location)) is not None and self._is_left_over(place):
-                self.cache.delete(location)
+                with self._continuing(place.ref):
+                    self.cache.delete(location)
         self._sweep_under_store()
         return abandoned
 
@@ -223,8 +234,23 @@ class Maintenance:
         was_persisted_lately = generation.c.persisted_at > db_now() - _RECLAIMED_WITHIN
         for dataset in self.catalog.select(select(generation.c.id).where(was_reclaimed, was_persisted_lately)):
             if (winner := parse_location(dataset.under_location)) is not None:
-                with suppress(StorageUnavailableError):  # the next maintenance run removes it
+                with suppress(StorageUnavailableError), self._continuing(dataset.ref):  # the next run removes it
                     sweep_under(self.under, dataset, before=winner.lease)
+
+    @contextmanager
+    def _continuing(self, ref: Ref) -> Iterator[None]:
+        """Log that the files of a generation could not be removed now; the next sweep tries again.
+
+        Errors of the catalog and of a store that does not respond at all are raised.
+        """
+        try:
+            yield
+        except CatalogUnavailableError:
+            raise
+        except Exception as error:
+            if self.cache.unavailable_reason() or self.under.unavailable_reason():
+                raise
+            logger.warning("%s: its files could not be removed: %s", ref, describe_error(error))
 
     def _is_left_over(self, place: CopyLocation) -> bool:
         """Whether a copy in the cache is not named by the catalog and is too old to be in progress."""
@@ -258,6 +284,7 @@ class Maintenance:
                 f"{location} contains copies made by Springline; use `springline "
                 f"catalog rebuild` for those of a lost catalog"
             )
+        require_free_names((*self.under.names(location), *(file.name for file in manifest.files)), location)
         self.under.mark_root()
         dataset = self.catalog.begin(path, strategy=Strategy.CACHE_THROUGH)
         self.catalog.change(

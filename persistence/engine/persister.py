@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -24,6 +24,7 @@ from springline.persistence.errors import (
     OperationError,
     PersistenceError,
     StorageUnavailableError,
+    describe_error,
 )
 from springline.persistence.model.dataset import Dataset, Ref, TransferMethod
 from springline.persistence.model.lineage import Lineage
@@ -31,7 +32,7 @@ from springline.persistence.model.lineage import Lineage
 logger = logging.getLogger("springline.persister")
 
 _PAGE_SIZE = 24  # candidates by stored score; their scores are recomputed at each claim
-_MAX_FAILURES = 3  # failures of one generation, without any success, before the worker pauses
+_MAX_FAILURES = 3  # failures of one generation before the worker passes it over, until it has nothing else to do
 
 
 @dataclass(frozen=True)
@@ -81,23 +82,25 @@ class Persister:
     owner: str = field(default_factory=lambda: f"persister {socket.gethostname()}:{os.getpid()}")
     sleep: Callable[[float], None] = time.sleep
 
-    def step(self) -> TransferOutcome | None:
-        """Persist the next generation; returns None if nothing can be claimed now or the catalog is unavailable.
+    def step(self, *, passed_over: Collection[Ref] = ()) -> TransferOutcome | None:
+        """Persist the next generation, unless it is `passed_over`.
+
+        Returns None if nothing can be claimed now or the catalog is unavailable.
 
         The next call waits for the catalog. A generation that was claimed when the catalog became unavailable is
         claimed again after its lease expires.
         """
         try:
-            return self._step()
+            return self._step(passed_over)
         except CatalogUnavailableError:
             return None
 
-    def _step(self) -> TransferOutcome | None:
+    def _step(self, passed_over: Collection[Ref]) -> TransferOutcome | None:
         for expired in self.claims.expire():
             with suppress(PersistenceError, OSError):  # the next worker that claims it sweeps too
                 self.sender.sweep(expired)
         for candidate in self.candidates():
-            if (outcome := self._carry_out(candidate)) is not None:
+            if candidate.ref not in passed_over and (outcome := self._carry_out(candidate)) is not None:
                 return outcome
         return None
 
@@ -107,19 +110,18 @@ class Persister:
         """Persist until the queue is empty, or nothing could be claimed for `timeout` seconds."""
         summary = DrainSummary()
         idle_since = time.monotonic()
-        failures: Counter[Ref] = Counter()  # since the last success
+        failures: Counter[Ref] = Counter()  # since the worker was last idle
         while True:
-            outcome = self.step()
+            outcome = self.step(passed_over={ref for ref, count in failures.items() if count >= _MAX_FAILURES})
             if outcome is not None:
                 summary.outcomes.append(outcome)
                 on_outcome(outcome)
-                if not outcome.error:
+                if outcome.error:
+                    failures[outcome.ref] += 1
+                else:
                     idle_since = time.monotonic()
-                    failures.clear()
-                    continue
-                failures[outcome.ref] += 1
-                if failures[outcome.ref] < _MAX_FAILURES:
-                    continue
+                continue
+            failures = Counter(dict.fromkeys(failures, _MAX_FAILURES - 1))  # each is tried once more after a pause
             timed_out = time.monotonic() - idle_since >= timeout
             try:
                 summary.remaining = self.claims.depth()
@@ -171,7 +173,7 @@ class Persister:
             error = str(failure)
         except Exception as failure:  # whatever a store raises fails this transfer, not the queue
             logger.exception("%s: %s", ref, method)
-            error = f"{type(failure).__name__}: {failure}"
+            error = describe_error(failure)
         if method is not plan.method:
             predicted = plan.data.seconds if plan.data else None
         return TransferOutcome(

@@ -29,7 +29,7 @@ from springline.persistence.errors import (
     CatalogUnavailableError,
     MissingDataError,
     PersistenceError,
-    StorageUnavailableError,
+    describe_error,
 )
 from springline.persistence.model.dataset import Dataset, Ref
 from springline.persistence.text.formatting import format_count, format_seconds
@@ -118,7 +118,7 @@ class Prover:
     def sweep(self) -> None:
         """Remove the scratch copies of dead provers and release their claims, with a pause."""
         for lease in self.proofs.expired_leases():
-            with suppress(StorageUnavailableError):  # the next check tries again
+            with suppress(PersistenceError):  # the next check tries again
                 self.cache.delete(lease.scratch)
                 self.proofs.release(lease, "the worker that ran it a second time stopped responding", failed=True)
 
@@ -144,6 +144,10 @@ class Prover:
                 except PersistenceError as failure:
                     verdict = ProofVerdict.INTERRUPTED if must_stop.is_set() else ProofVerdict.FAILED
                     error = "a dataset was queued for persisting" if must_stop.is_set() else str(failure)
+                    summary = f"{plan.operation} could not be run a second time: {error}"
+                except Exception as failure:  # whatever a store or a runner raises fails this proof only
+                    logger.exception("%s", plan.operation)
+                    verdict, error = ProofVerdict.FAILED, describe_error(failure)
                     summary = f"{plan.operation} could not be run a second time: {error}"
                 failed = verdict is ProofVerdict.FAILED
         finally:

@@ -14,7 +14,13 @@ from springline.persistence.catalog.records import key_of, load_datasets
 from springline.persistence.catalog.schema import db_now, generation, operation, reader, source
 from springline.persistence.decisions.eviction import EvictionPlan, Victim, plan_eviction
 from springline.persistence.engine.verification import Verifier, under_store_unavailable_reason
-from springline.persistence.errors import CorruptCopyError, TransitionError, UnderStoreUnavailableError
+from springline.persistence.errors import (
+    CatalogUnavailableError,
+    CorruptCopyError,
+    PersistenceError,
+    TransitionError,
+    UnderStoreUnavailableError,
+)
 from springline.persistence.model.dataset import CacheState, Dataset, Phase, Ref, Strategy, UnderStoreState
 from springline.persistence.model.transitions import Event
 
@@ -22,7 +28,7 @@ logger = logging.getLogger("springline.replacement")
 
 
 class Replacement:
-    """Keeps the cache within `capacity` bytes; `order` is lru or lrfu.
+    """Keeps the cache within `limit` bytes, and within its disk; `order` is lru or lrfu.
 
     The catalog's record that a copy is in the under-store is not enough to evict the cached bytes: the store is asked
     first, outside of any transaction, since it may be slow. Between its answer and the eviction two things hold: the
@@ -32,14 +38,22 @@ class Replacement:
     """
 
     def __init__(
-        self, catalog: Catalog, cache: Backend, under: Backend, verifier: Verifier, *, capacity: int, order: str
+        self, catalog: Catalog, cache: Backend, under: Backend, verifier: Verifier, *, limit: int, order: str
     ) -> None:
         self.catalog = catalog
         self.cache = cache
         self.under = under
         self.verifier = verifier
-        self.capacity = capacity
+        self.limit = limit
         self._order = order
+
+    @property
+    def capacity(self) -> int:
+        """The bytes that the cache can hold: no more than the limit, nor than its disk has besides other files."""
+        free_bytes = self.cache.free_bytes()
+        if free_bytes is None or free_bytes >= self.limit:
+            return self.limit
+        return min(self.limit, self.catalog.cache_usage()[0] + free_bytes)
 
     def plan(self, needed_bytes: int) -> EvictionPlan:
         """Return the evictions that would free `needed_bytes` bytes; asks once whether the under-store responds."""
@@ -59,7 +73,10 @@ class Replacement:
 
     def ensure_free_bytes(self, size: int) -> int:
         """Evict until `size` bytes fit; returns the bytes that are still missing."""
-        missing_bytes = self.catalog.cache_used() + size - self.capacity
+        cached_bytes, expected_bytes = self.catalog.cache_usage()
+        missing_bytes = cached_bytes + expected_bytes + size - self.limit
+        if (free_bytes := self.cache.free_bytes()) is not None:
+            missing_bytes = max(missing_bytes, expected_bytes + size - free_bytes)
         if missing_bytes <= 0:
             return 0
         freed_bytes = 0
@@ -69,7 +86,23 @@ class Replacement:
             except UnderStoreUnavailableError as error:
                 logger.warning("nothing is evicted: %s", error)
                 break  # each further check would run into the same timeout
+            except CatalogUnavailableError:
+                raise
+            except PersistenceError as error:  # its files are removed by the next sweep
+                logger.warning("%s: its files could not be removed: %s", victim.ref, error)
         return max(missing_bytes - freed_bytes, 0)
+
+    def ensure_headroom(self) -> int:
+        """Evict for a write of unknown size on a disk that is smaller than the limit; returns the bytes still missing.
+
+        A twentieth of the capacity is needed; a tenth, or the size of the largest generation, is attempted.
+        """
+        capacity = self.capacity
+        if capacity == self.limit:
+            return self.ensure_free_bytes(0)
+        needed_bytes = capacity // 20 + 1
+        desired_bytes = max(capacity // 10, self.catalog.largest_cached_bytes(), needed_bytes)
+        return max(self.ensure_free_bytes(desired_bytes) - (desired_bytes - needed_bytes), 0)
 
     def evict(self, victim: Victim, *, actor: str = "") -> bool:
         """Evict one generation unless it has become needed; returns True if evicted. `actor` is who requested it.

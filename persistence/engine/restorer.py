@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,15 +19,16 @@ from springline.persistence.engine.replacement import Replacement
 from springline.persistence.engine.runner import Runner
 from springline.persistence.engine.verification import Verifier
 from springline.persistence.errors import (
+    CatalogUnavailableError,
     CorruptCopyError,
     IrrecoverableError,
     MissingDataError,
     OperationError,
     PersistenceError,
     RunnerUnavailableError,
-    StorageFullError,
     StorageUnavailableError,
     TransitionError,
+    describe_error,
 )
 from springline.persistence.model.dataset import Dataset, ExecutionSide, Ref
 from springline.persistence.model.transitions import Event
@@ -80,13 +82,14 @@ class Restorer:
     def restore(self, targets: Sequence[Ref], *, sending: Ref | None = None) -> RecoveryReport:
         """Restore what can be restored; the plan is recomputed after each surprise, such as a missing source.
 
-        A failed step affects only its descendants. No dataset is marked irrecoverable while another worker is
-        sending the missing bytes: they may arrive in the under-store although the cache has lost them. `sending` is the
-        generation that the caller itself has claimed. Raises `RunnerUnavailableError`, `StorageUnavailableError`.
+        A failed step affects only its descendants, whatever it raises; so does one that met a surprise several times.
+        No dataset is marked irrecoverable while another worker is sending the missing bytes: they may arrive in the
+        under-store although the cache has lost them. `sending` is the generation that the caller itself has claimed.
+        Raises `RunnerUnavailableError`, `StorageUnavailableError`.
         """
         report = RecoveryReport()
         started_at = time.monotonic()
-        replans = 0
+        surprises: Counter[Ref] = Counter()
         nothing_in_flight = False  # whether no transfer was in flight before the plan was made
         while True:
             plan = self._plan_on_verified_sources(targets)
@@ -97,15 +100,12 @@ class Restorer:
                     self.sleep(_POLL_SECONDS)
                 continue  # they may have arrived since the plan was made
             try:
-                self._carry_out(plan, report)
+                self._carry_out(plan, report, surprises)
                 break
             except OutputMismatchError:
                 continue  # nondeterministic, or a damaged source was marked: the next plan accounts for it
             except (MissingDataError, CorruptCopyError, TransitionError):
                 nothing_in_flight = False
-                replans += 1
-                if replans > _MAX_REPLANS:
-                    raise
         report.seconds = time.monotonic() - started_at
         return report
 
@@ -162,10 +162,10 @@ class Restorer:
             else:
                 lineage = lineage.with_changes(*changed)
 
-    def _carry_out(self, plan: RecoveryPlan, report: RecoveryReport) -> None:
+    def _carry_out(self, plan: RecoveryPlan, report: RecoveryReport, surprises: Counter[Ref]) -> None:
         with ExitStack() as holds:
             for number, step in enumerate(plan.steps, start=1):
-                if not self._try_step(step, report):
+                if not self._try_step(step, report, surprises):
                     continue
                 report.steps.append(step)
                 later = self.catalog.get_all([after.ref for after in plan.steps[number:]])
@@ -174,8 +174,11 @@ class Restorer:
                         self.catalog.hold_for_reading(step.ref, self.reader_seconds, counts_as_read=False)
                     )
 
-    def _try_step(self, step: RecoveryStep, report: RecoveryReport) -> bool:
-        """Execute a step unless it failed before or needs a failed one; returns True on success."""
+    def _try_step(self, step: RecoveryStep, report: RecoveryReport, surprises: Counter[Ref]) -> bool:
+        """Execute a step unless it failed before or needs a failed one; returns True on success.
+
+        Raises what needs another plan, as long as it is not always the same step, and what stops every step.
+        """
         if step.ref in report.failed:
             return False
         try:
@@ -184,12 +187,23 @@ class Restorer:
                 if missing := [s.ref for s in sources if s.ref in report.failed and not s.available]:
                     raise OperationError(f"{step.ref} needs {format_list(missing)}, which could not be restored either")
             self._run_step(step)
-        except RunnerUnavailableError:
+        except (RunnerUnavailableError, CatalogUnavailableError, OutputMismatchError):
             raise
-        except (OperationError, StorageFullError) as failure:
+        except Exception as failure:
+            if isinstance(failure, MissingDataError | CorruptCopyError | TransitionError):
+                surprises[step.ref] += 1
+                if surprises[step.ref] <= _MAX_REPLANS:
+                    raise
+            elif isinstance(failure, StorageUnavailableError) and self._unavailable_reason():
+                raise
+            if not isinstance(failure, PersistenceError):
+                failure = PersistenceError(f"{step.ref}: {describe_error(failure)}")
             report.failed[step.ref] = failure
             return False
         return True
+
+    def _unavailable_reason(self) -> str:
+        return self.cache.unavailable_reason() or self.under.unavailable_reason()
 
     @staticmethod
     def _has_moved(before: Dataset, after: Dataset) -> bool:

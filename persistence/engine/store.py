@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import socket
@@ -11,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from springline.persistence.backends.copy_layout import staging_location, under_copy_location
+from springline.persistence.backends.copy_layout import require_free_names, staging_location, under_copy_location
 from springline.persistence.backends.spec import Backend, Manifest
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.claims import Claims, LeaseLostError
@@ -43,6 +44,7 @@ from springline.persistence.model.dataset import (
     TransferMethod,
 )
 from springline.persistence.model.transitions import Event
+from springline.persistence.text.formatting import format_bytes
 from springline.persistence.text.redaction import redact_secrets
 
 logger = logging.getLogger("springline.store")
@@ -181,7 +183,16 @@ class Store:
                 raise PersistenceError(f"{dataset.ref}: the write ended without mark_complete()")
             writing.dataset = self._finish(writing, writing.result)
         except BaseException as error:
+            written_bytes = self._written_bytes(writing) if (is_full := _is_disk_full(error)) else 0
             self._abandon(writing, error)
+            if is_full and not writing.bypasses_cache:
+                with suppress(PersistenceError):  # the error that ended the write matters more
+                    self.replacement.ensure_free_bytes(2 * written_bytes)
+            if isinstance(error, OSError) and is_full:
+                raise StorageFullError(
+                    f"{writing.ref}: no space left at {writing.uri} after {format_bytes(written_bytes)}; what can be "
+                    "evicted was: try again, or free space on that disk"
+                ) from error
             raise
         with suppress(StorageUnavailableError):  # it is committed: the next writer frees the space
             self.replacement.ensure_free_bytes(0)
@@ -216,7 +227,7 @@ class Store:
         if expected_bytes > self.replacement.capacity:
             return True
         deadline = time.monotonic() + self.sync_timeout
-        while self.replacement.ensure_free_bytes(0):  # the expected bytes count as used since the write was opened
+        while self.replacement.ensure_headroom():  # the expected bytes count as used since the write was opened
             if time.monotonic() > deadline or not self.claims.depth():
                 return True
             self.sleep(0.2)  # a persister is freeing space
@@ -230,8 +241,11 @@ class Store:
             "report": dict(result.report) if result.report is not None else None,
         }
         backend = self.under if writing.bypasses_cache else self.cache
-        if not backend.exists(writing.location) or not (manifest := backend.manifest(writing.location)).files:
+        names = backend.names(writing.location)
+        require_free_names(names, str(writing.ref))
+        if not names or not (manifest := backend.manifest(writing.location)).files:
             raise PersistenceError(f"{writing.ref}: nothing was written to {writing.uri}, not even an empty file")
+        require_free_names((file.name for file in manifest.files), str(writing.ref))
         if writing.bypasses_cache:
             dataset = self._record_bypassing_write(writing.dataset, writing.location, manifest, columns)
         else:
@@ -313,6 +327,13 @@ class Store:
                 seconds=result.seconds,
             )
 
+    def _written_bytes(self, writing: OpenWrite) -> int:
+        with suppress(PersistenceError, OSError):
+            return sum(
+                file.bytes for file in (self.under if writing.bypasses_cache else self.cache).files(writing.location)
+            )
+        return 0
+
     def _abandon(self, writing: OpenWrite, error: BaseException) -> None:
         # The caller must see the error that ended the write, not one raised during cleanup.
         with suppress(PersistenceError):
@@ -327,6 +348,14 @@ class Store:
         for dataset in self.catalog.find(path=path, phase=Phase.ABANDONED):
             with suppress(StorageUnavailableError):  # `sweep` retries
                 self.restorer.remove_copies(dataset)
+
+
+def _is_disk_full(error: BaseException) -> bool:
+    return (
+        isinstance(error, StorageFullError)
+        or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+        or os.strerror(errno.ENOSPC) in str(error)  # as an engine reports it
+    )
 
 
 def _explain_older(origin: Origin) -> str:

@@ -11,6 +11,7 @@ from springline.persistence.backends.spec import Backend
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.errors import (
     CorruptCopyError,
+    InvalidPathError,
     PersistenceError,
     StorageUnavailableError,
     TransitionError,
@@ -56,7 +57,7 @@ class Verifier:
         try:
             files = self.under.files(dataset.under_location)
             is_there = bool(files) and sum(file.bytes for file in files) == self._under_copy_bytes(dataset)
-        except FileNotFoundError:
+        except (FileNotFoundError, InvalidPathError):
             is_there = False
         except StorageUnavailableError as error:
             raise UnderStoreUnavailableError(f"{_UNAVAILABLE_PREFIX} {error}") from error
@@ -127,7 +128,7 @@ def _is_intact(backend: Backend, location: str, checksum: str, dataset: Dataset,
         if deep:
             return backend.manifest(location).checksum == checksum
         files = backend.files(location)
-    except (FileNotFoundError, CorruptCopyError):
+    except (FileNotFoundError, InvalidPathError, CorruptCopyError):  # a link is not the copy that was made
         return False
     # The size of a copy that an operation wrote beside the under-store may differ.
     return bool(files) and (checksum != dataset.checksum or sum(f.bytes for f in files) == dataset.bytes)

@@ -11,8 +11,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import quote
 
 from sqlalchemy import URL
 
@@ -82,7 +82,7 @@ def spark_remote(lookup: Lookup = find_connection) -> str:
 def database_url(connection: Connection) -> str:
     """Return the SQLAlchemy URL of a database; raises `UsageError` for a type that is not supported."""
     if connection.conn_type == "sqlite":
-        return f"sqlite:///{connection.host or connection.schema}"
+        return URL.create("sqlite", database=connection.host or connection.schema).render_as_string()
     if connection.conn_type not in ("postgres", "postgresql"):
         raise UsageError(f"connection {CATALOG}: unsupported type {connection.conn_type!r}; use postgres or sqlite")
     url = URL.create(
@@ -97,7 +97,7 @@ def database_url(connection: Connection) -> str:
 
 
 def store_uri(name: str, connection: Connection) -> str:
-    """Return the URI of a cache or an under-store."""
+    """Return the URI of a cache or an under-store, or the path of its folder."""
     host = connection.host or ""
     if "://" in host:
         return host
@@ -105,6 +105,6 @@ def store_uri(name: str, connection: Connection) -> str:
         path = str(connection.extra_dejson.get("path") or host)
         if not path.startswith("/"):
             raise UsageError(f"connection {name}: give an absolute path, as extra `path` or as host")
-        return Path(path).as_uri()
+        return path
     port = f":{connection.port}" if connection.port else ""
-    return f"{connection.conn_type}://{host}{port}/{connection.schema or ''}"
+    return f"{connection.conn_type}://{host}{port}/{quote(connection.schema or '')}"

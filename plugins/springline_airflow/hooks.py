@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from airflow.sdk import BaseHook
 
 from springline.airflow.connections import CACHE, store_uri
 from springline.airflow.provider import STORE_TYPE
+from springline.persistence.backends.local import LocalBackend
 from springline.persistence.backends.registry import open_backend
 from springline.persistence.backends.spec import Backend
 from springline.persistence.engine.verification import under_store_unavailable_reason
@@ -38,7 +37,7 @@ class StoreHook(BaseHook):
         self.store_conn_id = store_conn_id
 
     def get_conn(self) -> str:
-        """Return the URI of the store."""
+        """Return the URI of the store, or the path of its folder."""
         connection: Any = self.get_connection(self.store_conn_id)
         return store_uri(self.store_conn_id, connection)
 
@@ -46,10 +45,10 @@ class StoreHook(BaseHook):
         """Return whether the store responds, and its message."""
         try:
             uri = self.get_conn()
-            parts = urlsplit(uri)
-            if parts.scheme == "file" and not Path(unquote(parts.path)).is_dir():
-                return False, f"{uri}: the folder does not exist"
-            away = under_store_unavailable_reason(self._open_store(uri))
+            store = self._open_store(uri)
+            if isinstance(store, LocalBackend) and not store.root.is_dir():
+                return False, f"{store.root}: the folder does not exist"
+            away = under_store_unavailable_reason(store)
         except (PersistenceError, ValueError) as error:
             return False, str(error)
         return not away, away or f"{uri} answers"

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from urllib.parse import quote
 
 from airflow.sdk.log import mask_secret
-from sqlalchemy.engine import make_url
 
 from springline.persistence.settings import Settings
 
@@ -29,7 +28,7 @@ def mask_secrets(settings: Settings, remote: str = "") -> None:
 
 def secrets_of(settings: Settings, environment: Mapping[str, str], remote: str = "") -> set[str]:
     """Return every password, token and key of the settings and of OpenLineage, both plain and URL-quoted."""
-    url = make_url(settings.catalog_address)
+    url = settings.catalog_address
     query_passwords = (url.query.get(name, "") for name in ("password", "sslpassword"))
     secrets = {url.password or "", *(each for each in query_passwords if isinstance(each, str))}
     secrets.add(settings.hdfs_token.get_secret_value())

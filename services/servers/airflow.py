@@ -17,8 +17,11 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
+from sqlalchemy import URL
+
 from springline.persistence.private_files import write_private_once
 from springline.persistence.profile import import_root, project_folder
+from springline.persistence.settings import parse_database_url
 from springline.services.airflow_api import AirflowApi
 from springline.services.packages.java import find_java
 from springline.services.server import ANSWER_SECONDS, InitStep, Process, Server
@@ -105,12 +108,14 @@ def environment(settings: ServiceSettings, folder: Path, address: str) -> dict[s
 def _database_settings(settings: ServiceSettings, folder: Path) -> dict[str, str]:
     """Return the settings of Airflow's own database; with PostgreSQL, one driver is used for sync and async access."""
     if settings.airflow_database == "sqlite":
+        sqlite_url = URL.create("sqlite", database=str(folder / _SQLITE), query={"timeout": "60"})
         # Writers wait for each other; with the default timeout of 5 s they fail on a busy machine.
-        return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder / _SQLITE}?timeout=60"}
-    here = settings.airflow_database == "postgres"
-    address = (
-        database_url(settings, "airflow") if here else settings.airflow_database.replace("{home}", str(settings.home))
-    )
+        return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": sqlite_url.render_as_string()}
+    if settings.airflow_database == "postgres":
+        address = database_url(settings, "airflow")
+    else:
+        url = parse_database_url(settings.airflow_database, settings.home, name="SPRINGLINE_AIRFLOW_DATABASE")
+        address = url.render_as_string(hide_password=False)
     variables = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": address}
     if address.startswith("postgresql+psycopg:"):
         variables["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC"] = address

@@ -83,7 +83,7 @@ def ramdisk(settings: ServiceSettings) -> Path:
     if settings.alluxio_ramdisk:
         return Path(settings.alluxio_ramdisk)
     memory = Path("/dev/shm")
-    mark = hashlib.sha256(str(settings.home).encode()).hexdigest()[:12]
+    mark = hashlib.sha256(os.fsencode(settings.home)).hexdigest()[:12]
     return memory / f"springline-{mark}-alluxio" if memory.is_dir() else settings.home / "alluxio" / "memory"
 
 
@@ -134,7 +134,7 @@ def _command(
         classpath=classpath,
         options=(
             *(f"-Dalluxio.{key}={value}" for key, value in _properties(settings, folder, number).items()),
-            f"-Dlog4j2.configurationFile=file:{conf_path('log4j2.properties')}",
+            f"-Dlog4j2.configurationFile={conf_path('log4j2.properties').as_uri()}",
             f"-XX:MaxDirectMemorySize={heap}",
             "-Dorg.apache.jasper.compiler.disablejsr199=true",
             *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),

@@ -55,13 +55,13 @@ def _command(settings: ServiceSettings, java: ServerJava, main: str) -> tuple[st
         main,
         heap=settings.kafka_heap,
         classpath=(settings.jars_folder / "kafka" / "*",),
-        options=(f"-Dlog4j2.configurationFile=file:{conf_path('log4j2.properties')}",),
+        options=(f"-Dlog4j2.configurationFile={conf_path('log4j2.properties').as_uri()}",),
     )
 
 
 def _cluster_id(settings: ServiceSettings) -> str:
     """Return the cluster id: 22 characters, derived from the home folder."""
-    mark = hashlib.sha256(str(settings.home).encode()).digest()[:16]
+    mark = hashlib.sha256(os.fsencode(settings.home)).digest()[:16]
     return "s" + base64.urlsafe_b64encode(mark).decode().rstrip("=")[1:]  # it must not begin with a dash
 
 

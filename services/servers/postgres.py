@@ -85,7 +85,7 @@ def cluster_folder(settings: ServiceSettings, user: str) -> Path:
     """Return the folder of the cluster: in the home, or in /var/lib if `user` has no access to the home."""
     if not user or _may_enter(settings.home, pwd.getpwnam(user)):
         return settings.home / "postgres"
-    mark = hashlib.sha256(str(settings.home).encode()).hexdigest()[:12]
+    mark = hashlib.sha256(os.fsencode(settings.home)).hexdigest()[:12]
     return Path("/var/lib/springline") / mark / "postgres"
 
 

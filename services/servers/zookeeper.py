@@ -33,7 +33,7 @@ def zookeeper(settings: ServiceSettings) -> Server:
         _MAIN,
         heap=settings.zookeeper_heap,
         classpath=jars,
-        options=(f"-Dlog4j2.configurationFile=file:{conf_path('log4j2.properties')}",),
+        options=(f"-Dlog4j2.configurationFile={conf_path('log4j2.properties').as_uri()}",),
     )
     return Server(
         name="zookeeper",

@@ -29,7 +29,7 @@ def test_connections_name_the_catalog_and_the_stores_and_without_any_the_setting
     assert find_connection("springline_catalog") is None
     assert overrides({connection.conn_id: connection for connection in CONNECTIONS}.get) == {
         "catalog_url": "postgresql+psycopg://me:p%40ss%2Fw@db:5433/a",
-        "cache_uri": "file:///dev/shm/a%20b",
+        "cache_uri": "/dev/shm/a b",
         "cache_capacity": 1000,
         "under_uri": "hdfs://name:8020/",
         "under_bandwidth": 5e6,

@@ -77,9 +77,10 @@ def test_neither_order_nor_partitions_count(spark: SparkSession) -> None:
 def test_the_writing_pass_gives_the_digest_of_what_can_be_read_again(spark: SparkSession, tmp_path: Path) -> None:
     """However it is written: types, nulls and times survive."""
     table = frame(spark, [ONE, TWO, ONE])
-    uri = f"file://{tmp_path}/a b é [1] {{x}}"
+    uri = f"file://{tmp_path}/a b é [1] {{x}} #1 ?2 100%25 \\\\b"
     result = write_table(table, uri, digits=9)
     assert result.rows == 3
+    assert {path.suffix for path in Path(uri.removeprefix("file://")).iterdir()} == {".parquet"}
     assert str(result) == digest(table) == digest(read_table(spark, uri))
     read_table(spark, uri).write.orc(f"file://{tmp_path}/orc")
     assert digest(spark.read.orc(f"file://{tmp_path}/orc")) == str(result)

@@ -105,9 +105,9 @@ def test_disk_and_memory_that_are_short_are_reported(monkeypatch: pytest.MonkeyP
     """The cache's against what it may hold; that of a container where it has less than the machine."""
     monkeypatch.setattr(machine.shutil, "disk_usage", lambda path: Usage(100, 40, 60))
     assert machine.check_disk(tmp_path / "home").state is FindingState.PROBLEM
-    assert machine.check_cache_memory(101, tmp_path).state is FindingState.PROBLEM
-    assert machine.check_cache_memory(99, tmp_path).state is FindingState.OK
-    assert machine.check_cache_memory(99, tmp_path / "no").state is FindingState.NOTE
+    assert machine.check_cache_disk(101, tmp_path).state is FindingState.PROBLEM
+    assert machine.check_cache_disk(99, tmp_path).state is FindingState.OK
+    assert machine.check_cache_disk(99, tmp_path / "no").state is FindingState.NOTE
     (tmp_path / "meminfo").write_text("MemTotal: 9000000 kB\nMemAvailable: 8000000 kB\n")
     assert machine.check_memory(tmp_path, tmp_path).state is FindingState.OK
     (tmp_path / "memory.max").write_text("2000000000\n")

@@ -6,6 +6,7 @@ Runs in an environment of its own: nothing of the project can be imported here.
 import json
 import sys
 import time
+from pathlib import Path
 
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
@@ -25,7 +26,7 @@ SUMS = "`sip`, `type`, count(*), sum(`bytes`), sum(`packets`)"
 def main(setup: dict) -> float:
     """Seconds until all messages before the `ends` are through."""
     environment = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
-    for name, value in {**SETTINGS, "pipeline.jars": f"file://{setup['jar']}"}.items():
+    for name, value in {**SETTINGS, "pipeline.jars": Path(setup["jar"]).as_uri()}.items():
         environment.get_config().set(name, value)
     for statement in by_rows(setup) if setup["a row a message"] else by_lines(setup):
         environment.execute_sql(statement)

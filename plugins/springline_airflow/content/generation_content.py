@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -18,6 +19,7 @@ from springline.persistence.platform import Platform
 
 _PARQUET = b"PAR1"
 _PARQUET_READER = "springline.airflow.content.parquet_head"
+_HIDDEN = re.compile(r"(^|/)(\.|_(?![^/]*=))")  # names that engines do not read as part of a table
 _MOST_FILES = 16  # that are opened: engines write empty files too
 
 StoreName = Literal["cache", "under-store"]
@@ -160,7 +162,9 @@ def _copies(platform: Platform, dataset: Dataset) -> Iterator[_Copy]:
                 raise
             continue
         if files:
-            yield _Copy(dataset, store, backend, location, [file for file in files if file.bytes] or files)
+            filled = [file for file in files if file.bytes]
+            tables = [file for file in filled if not _HIDDEN.search(file.name)]
+            yield _Copy(dataset, store, backend, location, tables or filled or files)
 
 
 def _no_copy(dataset: Dataset) -> NoCopyError:

@@ -46,7 +46,7 @@ def recover(platform: Platform) -> ActionReport:
 
 def evict(platform: Platform) -> ActionReport:
     """Keep a tenth of the cache free, so that jobs need not wait for space."""
-    capacity = platform.settings.cache_capacity
+    capacity = platform.replacement.capacity
     before = platform.catalog.cache_used()
     missing = platform.replacement.ensure_free_bytes(capacity // 10)
     away = platform.under.unavailable_reason() if missing else ""

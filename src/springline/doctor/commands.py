@@ -6,12 +6,13 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import typer
 
 from springline.doctor.findings import Finding, count_problems, note
 from springline.doctor.machine import (
-    check_cache_memory,
+    check_cache_disk,
     check_disk,
     check_extras,
     check_java,
@@ -66,9 +67,12 @@ def _check_machine(loaded_settings: LoadedSettings) -> Iterator[Finding]:
     yield check_java(missing)
     if isinstance(home := loaded_settings.value("Settings", "home"), Path):
         yield check_disk(home)
-    capacity = loaded_settings.value("Settings", "cache_capacity")
-    if isinstance(capacity, int) and not loaded_settings.value("Settings", "cache_uri"):
-        yield check_cache_memory(capacity)
+    capacity, uri = (loaded_settings.value("Settings", name) for name in ("cache_capacity", "cache_uri"))
+    if isinstance(capacity, int) and not uri:
+        yield check_cache_disk(capacity)
+    elif isinstance(capacity, int) and (parts := urlsplit(str(uri))).scheme == "file":
+        folder = Path(unquote(parts.path))
+        yield check_cache_disk(capacity, next(each for each in (folder, *folder.parents) if each.is_dir()))
     yield check_memory()
 
 

@@ -106,8 +106,8 @@ def check_disk(home: Path) -> Finding:
     return ok("home", f"{home}: {format_bytes(free)} free")
 
 
-def check_cache_memory(capacity: int, folder: Path = MEMORY_FOLDER) -> Finding:
-    """Check the size of the memory file system of the cache's default folder against the cache's capacity, in bytes."""
+def check_cache_disk(capacity: int, folder: Path = MEMORY_FOLDER) -> Finding:
+    """Check the size of the file system of the cache, by default in memory, against the cache's capacity, in bytes."""
     if not folder.is_dir():
         return note(
             "cache", f"{folder} does not exist: the cache is on disk", "set SPRINGLINE_CACHE_URI to a folder in memory"
@@ -115,7 +115,8 @@ def check_cache_memory(capacity: int, folder: Path = MEMORY_FOLDER) -> Finding:
     usage = shutil.disk_usage(folder)
     usage_text = f"{folder} has {format_bytes(usage.total)}, {format_bytes(usage.free)} of it free"
     capacity_text = f"SPRINGLINE_CACHE_CAPACITY is {format_bytes(capacity)}"
-    remedy = f"lower SPRINGLINE_CACHE_CAPACITY, or make {folder} larger (docker run --shm-size=…)"
+    larger = f"make {folder} larger (docker run --shm-size=…)" if folder == MEMORY_FOLDER else "use a larger disk"
+    remedy = f"lower SPRINGLINE_CACHE_CAPACITY, or {larger}"
     if usage.total < capacity:
         return problem("cache", f"{usage_text}; {capacity_text}", remedy)
     if usage.free < usage.total // 20:

@@ -7,14 +7,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from springline.doctor.findings import Finding, note, ok, problem
 from springline.doctor.settings import LoadedSettings, declarations_file
 from springline.persistence.settings import Settings
 from springline.persistence.text.formatting import format_seconds
 from springline.persistence.text.redaction import redact_secrets
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
 
 ANSWER_TIMEOUT = 2.0  # seconds, of one server
 TOTAL_TIMEOUT = 3.0  # seconds, of all checks together
@@ -29,9 +32,7 @@ def check_servers(loaded_settings: LoadedSettings) -> Iterator[Finding]:
     if isinstance(settings := loaded_settings.by_class.get("Settings"), Settings):
         store_settings = settings
         checks["catalog"] = lambda: check_catalog(store_settings.catalog_address)
-        checks["under-store"] = lambda: check_store(
-            "under-store", store_settings.under_uri or _default_under_uri(store_settings), store_settings
-        )
+        checks["under-store"] = lambda: check_store("under-store", store_settings.under_address, store_settings)
         if store_settings.cache_uri:
             checks["cache"] = lambda: check_store("cache", store_settings.cache_uri, store_settings)
     if (cluster := loaded_settings.value("StreamSettings", "cluster")) is not None:
@@ -64,7 +65,7 @@ def run_checks(checks: dict[str, Check], seconds: float = TOTAL_TIMEOUT) -> list
     ]
 
 
-def check_catalog(address: str) -> Finding:
+def check_catalog(address: str | URL) -> Finding:
     """Check the database of the catalog; one that does not exist yet is ok, and is not created."""
     from alembic.migration import MigrationContext
     from alembic.script import ScriptDirectory
@@ -81,9 +82,10 @@ def check_catalog(address: str) -> Finding:
         return ok("catalog", f"{url.database}: will be created at first use")
     options = {"timeout": ANSWER_TIMEOUT} if is_file else {"connect_timeout": round(ANSWER_TIMEOUT)}
     try:
-        engine = create_engine(
-            f"sqlite:///file:{url.database}?mode=ro&uri=true" if is_file else url, connect_args=options
-        )
+        if is_file:
+            file_uri = Path(url.database or "").absolute().as_uri()
+            url = url.set(database=file_uri, query={"mode": "ro", "uri": "true"})
+        engine = create_engine(url, connect_args=options)
         with engine.connect() as connection:
             revision = MigrationContext.configure(connection).get_current_revision()
             skew = 0.0 if is_file else float(connection.scalar(text("SELECT extract(epoch FROM now())"))) - time.time()
@@ -112,20 +114,22 @@ def check_catalog(address: str) -> Finding:
 def check_store(name: str, uri: str, settings: Settings) -> Finding:
     """Check a store; a folder that does not exist yet is ok, and is not created."""
     setting = "SPRINGLINE_CACHE_URI" if name == "cache" else "SPRINGLINE_UNDER_URI"
+    from springline.persistence.backends.local import LocalBackend
+    from springline.persistence.backends.registry import open_backend
+
     parts = urlsplit(uri)
-    if parts.scheme == "file":
-        folder = Path(unquote(parts.path))
+    if parts.hostname and parts.port and (reason := connection_error(parts.hostname, parts.port)):
+        return problem(name, f"{redact_secrets(uri)} does not answer: {reason}", f"start it, or set {setting}")
+    store = open_backend(uri, "cache" if name == "cache" else "under", settings, in_use=lambda: True)
+    if isinstance(store, LocalBackend):
+        folder = store.root
         if folder.is_dir():
             return ok(name, f"{folder} exists")
         parent = next(each for each in folder.parents if each.is_dir())
         if parent in (settings.home, folder.parent) or parent == settings.home.parent:
             return ok(name, f"{folder}: will be created at first use")
         return problem(name, f"neither {folder} nor {folder.parent} exists", f"mount it, or set {setting}")
-    if parts.hostname and parts.port and (reason := connection_error(parts.hostname, parts.port)):
-        return problem(name, f"{redact_secrets(uri)} does not answer: {reason}", f"start it, or set {setting}")
-    from springline.persistence.backends.registry import open_backend
-
-    if reason := open_backend(uri, "cache" if name == "cache" else "under", settings).unavailable_reason():
+    if reason := store.unavailable_reason():
         return problem(name, redact_secrets(reason), f"start it, or set {setting}")
     return ok(name, f"{redact_secrets(uri)} answers")
 
@@ -197,7 +201,3 @@ def _ports_of(server: str, settings: Any) -> dict[str, int]:
         if name.startswith(prefix) and name.endswith("_port") and (prefix == others or not name.startswith(others))
     )
     return {f"SPRINGLINE_{name.upper()}": getattr(settings, name) for name in names}
-
-
-def _default_under_uri(settings: Settings) -> str:
-    return f"file://{settings.home / 'under'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,6 +13,7 @@ from dotenv import dotenv_values
 from pydantic_settings import BaseSettings, SettingsError
 
 from springline.doctor.findings import Finding, note, ok, problem
+from springline.persistence.errors import PersistenceError
 from springline.persistence.monitoring.layers import declared_metrics
 from springline.persistence.monitoring.rules import read_rules
 from springline.persistence.profile import (
@@ -51,6 +52,7 @@ def check_settings(loaded_settings: LoadedSettings) -> Iterator[Finding]:
         problem("settings", error, "correct it; `springline config list` describes each setting")
         for error in loaded_settings.errors
     )
+    yield from _check_addresses(loaded_settings)
     yield from _check_files(loaded_settings)
     yield from _check_modules(loaded_settings)
     yield from _check_alerts(loaded_settings)
@@ -107,6 +109,24 @@ def _check_names() -> Iterator[Finding]:
             else "no springline.toml in this folder or above; `springline init` creates a project"
         )
         yield ok("settings", f"no unknown names; {source_text}")
+
+
+def _check_addresses(loaded_settings: LoadedSettings) -> Iterator[Finding]:
+    """Check that the addresses of catalog and stores can be opened, without asking a server."""
+    from springline.persistence.backends.registry import open_backend
+
+    if not isinstance(settings := loaded_settings.by_class.get("Settings"), Settings):
+        return
+    checks: tuple[Callable[[], object], ...] = (
+        lambda: settings.catalog_address,
+        lambda: settings.cache_uri and open_backend(settings.cache_uri, "cache", settings, in_use=lambda: True),
+        lambda: open_backend(settings.under_address, "under", settings, in_use=lambda: True),
+    )
+    for check in checks:
+        try:
+            check()
+        except PersistenceError as error:
+            yield problem("settings", str(error), "correct it; `springline config list` describes each setting")
 
 
 _FILE_SETTINGS = (

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import xxhash
+from sqlalchemy import URL
 
 from springline.persistence.backends.local import LocalBackend
 from springline.persistence.backends.spec import Backend, File, Manifest
@@ -21,10 +22,12 @@ from springline.persistence.errors import (
     StorageUnavailableError,
     UnderStoreUnavailableError,
 )
+from springline.persistence.model import sidecar
 from springline.persistence.model.dataset import CacheState, Dataset, Strategy
 from springline.persistence.model.transitions import Event
 
 NAMES = ["part-0.txt", "day=2013-01-05/part 1.txt", "Zürich Köln/рейс один.txt", "100% +sure & more.txt"]
+NAMES += ["_region=EU/part.csv", "_index.json", ".columns", "_SUCCESS", "sub/.hidden", "_temporary/0/part.txt"]
 
 
 def send(backend: Backend, location: str, name: str, content: bytes, *, step: int = 7) -> None:
@@ -50,14 +53,14 @@ def send_files(backend: Backend, location: str, contents: dict[str, bytes]) -> M
 @contextmanager
 def evictable_dataset(folder: Path, cache: Backend, under: Backend) -> Iterator[tuple[Catalog, Dataset, Replacement]]:
     """Yield a catalog, a dataset in `cache` that is recorded as persisted, and the `Replacement` that can evict it."""
-    catalog = Catalog(f"sqlite:///{folder}/catalog.db")
+    catalog = Catalog(URL.create("sqlite", database=str(folder / "catalog.db")))
     dataset = catalog.begin("a", strategy=Strategy.CACHE_THROUGH)
     send(cache, dataset.cache_location, "part.txt", b"ten bytes.")
     catalog.change(dataset.ref, Event.CACHED, bytes=10, checksum="c")
     catalog.change(dataset.ref, Event.CLAIMED)
     catalog.change(dataset.ref, Event.COPIED, under_location="a/@1-1", under_checksum="c")
     verifier = Verifier(catalog, cache, under)
-    yield catalog, catalog.commit(dataset.ref), Replacement(catalog, cache, under, verifier, capacity=10, order="lru")
+    yield catalog, catalog.commit(dataset.ref), Replacement(catalog, cache, under, verifier, limit=10, order="lru")
     catalog.engine.dispose()
 
 
@@ -161,14 +164,13 @@ class StoreSuite(ABC):
             ("b.txt", 15),
         ]
 
-    def test_the_writers_own_files_are_not_part_of_a_generation(self, backend: Backend) -> None:
-        """Success marks, checksum files and temporary folders are left out of files and manifest."""
-        send(backend, "p/@1", "part.txt", b"x")
-        uri = backend.uri("p/@1")
-        for hidden in ("_SUCCESS", ".part.txt.crc", "_temporary/0/part.txt", "sub/.hidden"):
-            self.write_as_engine(uri, hidden, b"not data")
-        assert [file.name for file in backend.files("p/@1")] == ["part.txt"]
-        assert [file.name for file in backend.manifest("p/@1").files] == ["part.txt"]
+    def test_whatever_an_engine_wrote_is_part_of_a_generation_and_the_sidecar_is_not(self, backend: Backend) -> None:
+        """Files and manifest have all names, however they begin."""
+        for name in NAMES:
+            self.write_as_engine(backend.uri("p/@1"), name, b"data")
+        backend.write_small("p/@1", sidecar.FILE_NAME, b"{}")
+        assert [file.name for file in backend.files("p/@1")] == sorted(NAMES)
+        assert [file.name for file in backend.manifest("p/@1").files] == sorted(NAMES)
 
     def test_what_an_engine_writes_under_the_uri_is_at_the_location(self, backend: Backend) -> None:
         """URI and location name the same place, with spaces and letters of any script too."""

@@ -8,7 +8,6 @@ from contextlib import closing, contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import unquote
 
 from springline import File, FolderEntry, Link, ListedBackend, StoreRequest, checked_below, files_below, limit_bandwidth
 from springline.errors import StorageFullError, StorageUnavailableError
@@ -20,7 +19,7 @@ _CHUNK = 1 << 20
 
 def open_store(request: StoreRequest) -> SqliteBackend:
     """The database at the path of a URI, as an under-store; option `patience`: seconds to wait for another writer."""
-    path = Path(unquote(request.uri.path))
+    path = Path(request.path)
     good = request.role == "under" and not request.uri.netloc and path.is_absolute() and path.name
     request.require(good, "sqlite:///an/absolute/file.db, as under-store")
     request.require_options("patience")

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 from pydantic_settings import SettingsError
+from sqlalchemy.engine import make_url
 
 from springline.persistence.profile import project_folder
 from springline.services.errors import DataExistsError
@@ -218,7 +219,7 @@ def test_a_database_of_airflow_that_is_none_is_refused(tmp_path):
     with pytest.raises(SettingsError, match="SPRINGLINE_AIRFLOW_DATABASE: use postgres, sqlite, or"):
         ServiceSettings(home=tmp_path, airflow_database="postgre")
     server = make_server("airflow", tmp_path, airflow_database="postgresql+psycopg://a@b/c?passfile={home}/pass")
-    assert server.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].endswith(f"passfile={tmp_path}/pass")
+    assert make_url(server.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]).query == {"passfile": f"{tmp_path}/pass"}
 
 
 def test_readers_of_airflows_sqlite_do_not_hold_up_its_writers(tmp_path: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -18,24 +19,26 @@ from springline.persistence.settings import Settings
     ("uri", "role", "kind"),
     [
         ("hdfs://127.0.0.1:1/springline", "under", HdfsBackend),
-        ("hdfs://nameservice/springline/", "under", HdfsBackend),
+        ("hdfs://nameservice/spring%23line/", "under", HdfsBackend),
         ("alluxio://127.0.0.1:1/springline", "cache", AlluxioBackend),
     ],
 )
 def test_a_servers_backend_is_opened_without_asking_the_server(
     tmp_path: Path, uri: str, role: Role, kind: type
 ) -> None:
-    """The platform opens although a server is down; its locations have the URIs that Hadoop takes."""
+    """The platform opens although a server is down; its locations have the URIs that Hadoop takes: not encoded."""
     backend = open_backend(uri, role, Settings(home=tmp_path))  # type: ignore[call-arg]
     assert isinstance(backend, kind)
-    assert backend.uri("a b/@1") == f"{uri.rstrip('/')}/a b/@1"
+    assert backend.uri("a b/@1") == f"{unquote(uri.rstrip('/'))}/a b/@1"
 
 
 @pytest.mark.parametrize("role", ["cache", "under"])
-def test_a_folder_serves_as_both(tmp_path: Path, role: Role) -> None:
-    """It is made, and a percent-encoded URI names the folder that it means."""
-    backend = open_backend(f"file://{tmp_path}/a%20b", role, Settings(home=tmp_path))  # type: ignore[call-arg]
-    assert isinstance(backend, LocalBackend) and backend.root == tmp_path / "a b"
+@pytest.mark.parametrize(("text", "name"), [("file://{}/a%20b%FF", "a b\udcff"), ("{}/a%20?#b", "a%20?#b")])
+def test_a_folder_serves_as_both(tmp_path: Path, role: Role, text: str, name: str) -> None:
+    """It is made; a percent-encoded URI names the folder that it means, and a path the folder of that name."""
+    uri = getattr(Settings(home=tmp_path, **{f"{role}_uri": text.format(tmp_path)}), f"{role}_uri")  # type: ignore[arg-type]
+    backend = open_backend(uri, role, Settings(home=tmp_path))  # type: ignore[call-arg]
+    assert isinstance(backend, LocalBackend) and backend.root == tmp_path / name
 
 
 @pytest.mark.parametrize(
@@ -43,16 +46,23 @@ def test_a_folder_serves_as_both(tmp_path: Path, role: Role) -> None:
     [
         ("s3://bucket/folder", "under", "installed: alluxio, file, hdfs; install a package"),
         ("file://host/folder", "under", "give file:///an/absolute/folder"),
-        ("relative/folder", "cache", "is not a URI; give file:///"),
+        ("relative/folder", "cache", "is not a URI; give an absolute folder"),
         ("hdfs:///folder", "under", "give hdfs://host:port/folder, as under-store"),
         ("hdfs://host:1/folder", "cache", "give hdfs://host:port/folder, as under-store"),
         ("alluxio://host:1/folder", "under", "give alluxio://host:port/folder, as cache"),
         ("file:///folder?token=1", "under", "has no option 'token'"),
+        ("file:///folder?token", "under", "has no option 'token'"),
+        ("file:///folder?", "under", "write %23 or %3F"),
+        ("file:///data #1/folder", "cache", "write %23 or %3F"),
+        ("hdfs://host:1/folder#1", "under", "write %23 or %3F"),
+        ("file:///fol\tder", "under", "write them as %0A"),
+        ("hdfs://host:1/folder?a=1&a=2", "under", "more than once"),
+        ("hdfs://[host:1/folder", "under", "Invalid IPv6"),
     ],
 )
 def test_a_uri_that_nothing_serves_in_that_role_is_refused(tmp_path: Path, uri: str, role: Role, remedy: str) -> None:
     """Alluxio drops what it holds when its workers die, so it is no under-store; the error says what would do."""
-    with pytest.raises(UsageError, match=f"^{role}_uri .*{remedy}"):
+    with pytest.raises(UsageError, match=f"^{role}_uri.*{remedy}"):
         open_backend(uri, role, Settings(home=tmp_path))  # type: ignore[call-arg]
 
 

@@ -76,7 +76,8 @@ def test_an_empty_file_and_several_files_are_sent(platform: Platform) -> None:
         writing.mark_complete(OperationResult(1, digest_of(["x"]), 0.01))
     platform.persister.drain()
     record = platform.catalog.get(writing.ref)
-    assert [file.name for file in platform.under.files(record.under_location)] == ["day=1/part 1.txt", "part-2.txt"]
+    names = [file.name for file in platform.under.files(record.under_location)]
+    assert names == ["_SUCCESS", "day=1/part 1.txt", "part-2.txt"]
 
 
 def test_unwanted_cache_only_and_open_datasets_are_not_sent(platform: Platform) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import lines_of
 from springline.testing.lines import make_dataset as make
+from tests.support.commands import invoke
 from tests.support.datasets.stages import nothing, once, raise_, stage
 from tests.support.datasets.states import (
     copies_in,
@@ -20,6 +22,7 @@ from tests.support.datasets.states import (
     end_pauses,
     events_of,
     expire_leases,
+    let_go,
     lose_catalog,
     pause_of,
     wipe_cache,
@@ -110,6 +113,59 @@ def test_whatever_a_store_raises_for_one_dataset_keeps_no_other_waiting(
     under.at = nothing
     end_pauses(platform)
     assert platform.persister.drain().remaining == 0
+
+
+@pytest.mark.parametrize("leads", ["outside", "inside", "nowhere", "to itself", "into a file"])
+def test_a_copy_whose_place_became_a_link_is_lost_and_stops_nothing_else(
+    platform: Platform, tmp_path: Path, leads: str
+) -> None:
+    """Neither persisting, checking, recovering nor making room; what cannot come back is named by `risk` too."""
+    stored = make(platform, "stored", "load", strategy=Strategy.CACHE_THROUGH)
+    gone, good = make(platform, "gone", "load"), make(platform, "good", "load")
+    let_go(platform, stored.ref)
+    places = [platform.cache.root / gone.cache_location, platform.under.root / stored.under_location]  # type: ignore[attr-defined]
+    for number, place in enumerate(places):
+        elsewhere = place.rename(tmp_path / f"elsewhere {number}")
+        targets = {"outside": elsewhere, "inside": place.parent, "nowhere": tmp_path / "nowhere", "to itself": place}
+        place.symlink_to(targets[leads]) if leads in targets else place.write_text("x")
+    assert platform.persister.drain().remaining == 0 and platform.catalog.get(good.ref).persisted
+    scan = platform.maintenance.scan(deep=True)
+    assert (scan.lost, scan.unreachable) == ([stored.ref], {}) and not platform.catalog.get(gone.ref).in_cache
+    assert set(platform.restorer.restore([gone.ref, stored.ref]).irrecoverable) == {gone.ref, stored.ref}
+    environment = {"SPRINGLINE_HOME": str(platform.settings.home), "SPRINGLINE_CACHE_URI": platform.settings.cache_uri}
+    for command in (["dataset", "recover", "--deep"], ["risk"]):
+        result = invoke(*command, env=environment)
+        assert result.exit_code == 3 and "gone@1" in result.output and "stored@1" in result.output
+    platform.cache.delete(gone.cache_location)  # the link, not what it leads to
+    assert not places[0].is_symlink() and (tmp_path / "elsewhere 0").is_dir()
+
+
+def test_a_folder_that_became_a_link_keeps_no_other_dataset_waiting(platform: Platform, tmp_path: Path) -> None:
+    """Datasets below it fail alone, with the place and the reason; the others are recovered, sent, and make room."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    far, near = make(platform, "far/b", "shout", ["a"]), make(platform, "near/b", "shout", ["a"])
+    (platform.cache.root / "far").rename(tmp_path / "far")  # type: ignore[attr-defined]
+    platform.cache.delete(near.cache_location)
+    (platform.cache.root / "far").symlink_to(tmp_path / "far")  # type: ignore[attr-defined]
+    assert platform.maintenance.scan(deep=True).lost == [far.ref, near.ref]
+    report = platform.restorer.restore([far.ref, near.ref])
+    assert list(report.failed) == [far.ref] and "leads through a link" in str(report.failed[far.ref])
+    assert platform.catalog.get(near.ref).in_cache
+    summary = platform.persister.drain()
+    assert summary.remaining == 1 and platform.catalog.get(near.ref).persisted
+    assert "leads through a link" in platform.catalog.get(far.ref).error
+
+
+def test_whatever_a_store_raises_for_one_dataset_is_found_with_it_and_the_others_are_checked(
+    platform: Platform,
+) -> None:
+    """A scan names it as what could not be checked."""
+    bad, good = make(platform, "bad", "load"), make(platform, "good", "load")
+    platform.cache.delete(good.cache_location)
+    cache, _, _ = stage(platform)
+    cache.at = lambda point, location: raise_(KeyError("etag"))() if location.startswith("bad") else None
+    scan = platform.maintenance.scan(deep=True)
+    assert scan.unreachable == {bad.ref: "KeyError: 'etag'"} and scan.lost == [good.ref]
 
 
 def test_bytes_damaged_on_their_way_are_sent_again(platform: Platform) -> None:

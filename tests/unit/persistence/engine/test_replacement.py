@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 
 import pytest
 
 from springline.persistence.decisions.eviction import Victim
 from springline.persistence.engine.replacement import victim_by_hand
-from springline.persistence.model.dataset import Call, Dataset, Operation, Strategy, TransferMethod
+from springline.persistence.errors import StorageFullError
+from springline.persistence.model.dataset import Call, Dataset, Operation, OperationResult, Strategy, TransferMethod
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from springline.testing.lines import lines_of
+from springline.testing.lines import digest_of, lines_of, write_lines
 from springline.testing.lines import make_dataset as make
 from tests.support.datasets.states import copies_in, let_go
 
@@ -56,6 +59,44 @@ def test_persisted_ones_go_least_recently_used_first(open_at: Callable[..., Plat
     assert cached(tight) == {"a", "c"}
     entry = platform.catalog.history(datasets[1].ref)[-1]
     assert entry.event == Event.EVICTED and entry.reason.startswith("persisted: ") and "verified copy" in entry.reason
+
+
+def disk_of(platform: Platform, size: int, *, others: int = 0) -> None:
+    """Let the cache be on a disk of `size` bytes, of which other files take some."""
+    cache = platform.cache
+    cache.free_bytes = lambda: max(size - others - sum(f.stat().st_size for f in cache.root.rglob("*.txt")), 0)  # type: ignore[attr-defined, method-assign]
+
+
+def test_the_disk_bounds_the_cache_as_its_capacity_does(platform: Platform) -> None:
+    """With the default capacity on a small disk persisted ones go before each write and each restore."""
+    size = make(platform, "d0", "load", strategy=Strategy.CACHE_THROUGH).bytes
+    disk_of(platform, 4 * size)
+    for number in range(1, 8):
+        with platform.store.write(f"d{number}", strategy=Strategy.CACHE_THROUGH) as writing:
+            assert not writing.bypasses_cache and platform.cache.free_bytes() >= size  # type: ignore[operator]
+            write_lines(writing.uri, ["x" * (size - 1)])
+            writing.mark_complete(OperationResult(1, digest_of(["x" * (size - 1)]), 0.0))
+    assert platform.replacement.capacity == 4 * size
+    for number in range(8):
+        assert lines_of(platform, f"d{number}") and platform.catalog.cache_used() <= 4 * size
+
+
+def test_a_disk_that_others_fill_is_bypassed_and_one_that_fills_up_during_a_write_is_cleared(
+    platform: Platform,
+) -> None:
+    """The writer is told the place, the size and the remedy, and its next try has room."""
+    size = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH).bytes
+    disk_of(platform, 2 * size)
+    with (
+        pytest.raises(StorageFullError, match=r"b@1: no space left at file://.* after \d+ B; .* try again"),
+        platform.store.write("b", strategy=Strategy.ASYNC_STORE) as writing,
+    ):
+        write_lines(writing.uri, ["x" * size])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert cached(platform) == set() and platform.cache.free_bytes() == 2 * size
+    disk_of(platform, 2 * size, others=2 * size)
+    make(platform, "b", lines=["x"])
+    assert cached(platform) == set() and lines_of(platform, "b") == ["x"]
 
 
 def test_an_unwanted_one_may_go_as_soon_as_it_can_be_recomputed(platform: Platform) -> None:

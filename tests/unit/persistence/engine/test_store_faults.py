@@ -57,7 +57,8 @@ def test_a_generation_is_not_left_open_when_nothing_could_be_written(platform: P
     ("left", "is_complete", "message"),
     [
         ((), True, "a@1: nothing was written"),
-        (("_SUCCESS",), True, "a@1: nothing was written"),
+        (("_springline.json",), True, "a@1: _springline.json has the name"),
+        (("sub/_springline.json",), True, "a@1: sub/_springline.json has the name"),
         (("part.txt",), False, r"without mark_complete\(\)"),
     ],
 )

@@ -265,7 +265,7 @@ def test_the_maintenance_dag_ends_with_the_word_that_the_under_store_is_away(pla
     with pytest.raises(UnderStoreUnavailableError, match="does not answer"):
         maintenance.recover(platform)
     assert platform.catalog.get(lost.ref).in_cache
-    platform.replacement.capacity = 1
+    platform.replacement.limit = 1
     report = maintenance.evict(platform)
     assert report["freed"] == 0 and "does not exist" in report["under_store_away"]
     assert stays(platform, dataset)
