@@ -258,8 +258,10 @@ class ParquetSink(BackgroundService):
     @property
     def last_error(self) -> str:
         """The current error, or what was refused since the start."""
-        refused = self._writer.refused.values() if self._writer is not None else ()
-        return super().last_error or "; ".join(self._writer.describe(each) for each in refused)
+        if error := super().last_error:
+            return error
+        writer = self._writer
+        return "; ".join(map(writer.describe, writer.refused.values())) if writer is not None else ""
 
     def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
         self._failed = kind is not None
