@@ -195,7 +195,7 @@ def default_cache_folder(home: Path) -> Path:
     shared = Path("/dev/shm")
     if not shared.is_dir():
         return home / "cache"
-    return shared / f"springline-{hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:12]}"
+    return shared / f"springline-{hashlib.sha256(os.fsencode(os.path.realpath(home))).hexdigest()[:12]}"
 
 
 def create_private_cache(home: Path) -> Path:

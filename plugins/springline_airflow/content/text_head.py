@@ -65,9 +65,9 @@ def _inflate(content: bytes, place: str) -> tuple[bytes, bool]:
         with GzipFile(fileobj=BytesIO(content)) as members:
             while len(inflated) <= _BEGINNING and (part := members.read1(_BEGINNING)):
                 inflated += part
-    except EOFError:
-        return bytes(inflated), True
-    except (OSError, zlib.error) as error:
+    except (EOFError, OSError, zlib.error) as error:
+        if isinstance(error, EOFError) and (inflated or len(content) > _BEGINNING):
+            return bytes(inflated), True
         raise UnreadableContentError(
             f"{place} is not a gzip file that can be read: {error}; recompute the dataset, or restore it from its "
             "other copy"

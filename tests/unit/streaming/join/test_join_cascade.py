@@ -173,7 +173,7 @@ def test_a_query_over_many_streams_is_a_cascade_of_joins(in_memory: Path, steps:
 
 
 def test_values_come_through_a_cascade_as_they_were(in_memory: Path) -> None:
-    """Whole numbers of 64 bits, doubles to the last bit, any text, and nulls; what JSON has no number for is null."""
+    """Whole numbers of 64 bits, doubles to the last bit and infinities, any text, and nulls; NaN is null."""
     ints = [-(1 << 63), (1 << 63) - 1, (1 << 53) + 1, None, 0]
     floats = [0.1 + 0.2, 1e300, 5e-324, -0.0, None, 1.7976931348623157e308, 123456789012345680.0, 1 / 3]
     texts = ["", None, 'a"b', "é\u2028\x01\x1f", "}null", "\\", "\U0001f600", " x "]
@@ -191,5 +191,5 @@ def test_values_come_through_a_cascade_as_they_were(in_memory: Path) -> None:
         result["id"]: tuple(result.values()) for result in Cascade(in_memory, "a", steps, tables, rows, 1).finish()
     }
     assert {row[0]: json.dumps(row) for row in results.values()} == {
-        row[0]: json.dumps(row) for row in [*values, (40, 0, None, "odd"), (41, 0, None, "odd")]
+        row[0]: json.dumps(row) for row in [*values, (40, 0, "Infinity", "odd"), (41, 0, None, "odd")]
     }
