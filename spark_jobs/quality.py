@@ -159,8 +159,8 @@ def _breaks_any(rules: Sequence[QualityRule]) -> Column:
 
 def _free_name(frame: DataFrame) -> str:
     """Return a name that no column of `frame` has; upper and lower case are the same to Spark."""
-    taken = {name.lower() for name in frame.columns}
-    return next(name for i in range(len(taken) + 1) if (name := f"broken{i}") not in taken)
+    used_names = {name.lower() for name in frame.columns}
+    return next(name for i in range(len(used_names) + 1) if (name := f"broken{i}") not in used_names)
 
 
 def _validate(frame: DataFrame, flags: Iterable[str], rules: QualityRules) -> dict[str, Any]:

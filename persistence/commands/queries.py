@@ -154,7 +154,7 @@ def risk(
         lineage = platform.catalog.lineage_of_cache(ignore_under_store=bool(unavailable_reason))
         now = assess_risk(lineage, platform.catalog.load_cost_model(lineage))
         lost = [dataset.ref for dataset in platform.maintenance.find_lost()]
-        gone = platform.restorer.plan(lost).irrecoverable
+        unrecoverable = platform.restorer.plan(lost).irrecoverable
         worst = worst_moment(platform) if history else None
         if as_json:
             print_json(
@@ -171,13 +171,13 @@ def risk(
             if unavailable_reason:
                 out.print(format_unavailability(platform, unavailable_reason), style="red", markup=False)
             if lost:
-                irrecoverable = f", irrecoverable: {format_list(sorted(gone))}" if gone else ""
+                irrecoverable = f", irrecoverable: {format_list(sorted(unrecoverable))}" if unrecoverable else ""
                 text = f"Lost already: {format_list(lost)}{irrecoverable}; run `springline dataset recover`."
                 out.print(text, style="red", markup=False)
             out.print(f"If the cache were lost now: {format_risk(now)}")
             if worst:
                 out.print(f"At the worst time so far: {format_risk(worst[1])}")
-        if now.irrecoverable or gone:
+        if now.irrecoverable or unrecoverable:
             raise typer.Exit(EXIT_CONDITION_FAILED)
 
 

@@ -23,7 +23,7 @@ PLAIN = frozenset([
     "columns", "counters", "filter", "look", "shown",
     "completion", "conf", "config", "controller", "cores", "datanode", "datanodes", "decision", "demo",
     "dependents", "dir", "doctor", "endpoint", "enter", "exec", "explicitly", "facts", "fit", "generate", "get",
-    "heap", "http", "init", "jars", "java", "kill", "left", "mark", "master", "maven", "metrics", "min",
+    "heap", "http", "infinity", "init", "jars", "java", "kill", "left", "mark", "master", "maven", "metrics", "min",
     "namenode", "none", "options", "otlp", "password", "port", "postgres", "prefix", "proxy", "ramdisk",
     "remote", "replication", "repository", "routed", "search", "select", "server", "servers", "show", "sync",
     "their", "trigger", "unmark", "unpause", "unpin", "uri", "url", "wait", "web", "weights", "worker",

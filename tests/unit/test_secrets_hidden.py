@@ -111,10 +111,10 @@ def test_what_is_no_secret_stays(text: str) -> None:
         "nosuch://ann:hunter2@db/catalog",
     ],
 )
-def test_a_catalog_that_cannot_be_opened_does_not_reveal_its_password(url: str) -> None:
+def test_a_catalog_that_cannot_be_opened_does_not_reveal_its_password(tmp_path: Path, url: str) -> None:
     """The error is shown; nothing that was given."""
     with pytest.raises(Exception) as refused:
-        open_database(url)
+        open_database(Settings(home=tmp_path, catalog_url=url).catalog_address)
     assert SECRET not in str(refused.value)
 
 

@@ -265,13 +265,13 @@ class StoreSuite(ABC):
     # ---- moving and removing
 
     def test_a_rename_moves_everything_at_once(self, backend: Backend) -> None:
-        """The old location is gone, the new one has all files, hidden ones too."""
+        """The old location is gone, the new one has all files, the sidecar too."""
         send(backend, "a b/.@1-1", "x/part.txt", b"x")
-        backend.write_small("a b/.@1-1", "_mark.json", b"{}")
+        backend.write_small("a b/.@1-1", sidecar.FILE_NAME, b"{}")
         backend.rename("a b/.@1-1", "a b/@1-1")
         assert not backend.exists("a b/.@1-1")
         assert read_contents(backend, "a b/@1-1") == {"x/part.txt": b"x"}
-        assert backend.read_small("a b/@1-1", "_mark.json") == b"{}"
+        assert backend.read_small("a b/@1-1", sidecar.FILE_NAME) == b"{}"
 
     def test_a_rename_never_replaces(self, backend: Backend) -> None:
         """A location that exists stays as it is."""

@@ -121,22 +121,22 @@ def test_a_copy_whose_place_became_a_link_is_lost_and_stops_nothing_else(
 ) -> None:
     """Neither persisting, checking, recovering nor making room; what cannot come back is named by `risk` too."""
     stored = make(platform, "stored", "load", strategy=Strategy.CACHE_THROUGH)
-    gone, good = make(platform, "gone", "load"), make(platform, "good", "load")
+    cached, good = make(platform, "cached", "load"), make(platform, "good", "load")
     let_go(platform, stored.ref)
-    places = [platform.cache.root / gone.cache_location, platform.under.root / stored.under_location]  # type: ignore[attr-defined]
+    places = [platform.cache.root / cached.cache_location, platform.under.root / stored.under_location]  # type: ignore[attr-defined]
     for number, place in enumerate(places):
         elsewhere = place.rename(tmp_path / f"elsewhere {number}")
         targets = {"outside": elsewhere, "inside": place.parent, "nowhere": tmp_path / "nowhere", "to itself": place}
         place.symlink_to(targets[leads]) if leads in targets else place.write_text("x")
     assert platform.persister.drain().remaining == 0 and platform.catalog.get(good.ref).persisted
     scan = platform.maintenance.scan(deep=True)
-    assert (scan.lost, scan.unreachable) == ([stored.ref], {}) and not platform.catalog.get(gone.ref).in_cache
-    assert set(platform.restorer.restore([gone.ref, stored.ref]).irrecoverable) == {gone.ref, stored.ref}
+    assert (scan.lost, scan.unreachable) == ([stored.ref], {}) and not platform.catalog.get(cached.ref).in_cache
+    assert set(platform.restorer.restore([cached.ref, stored.ref]).irrecoverable) == {cached.ref, stored.ref}
     environment = {"SPRINGLINE_HOME": str(platform.settings.home), "SPRINGLINE_CACHE_URI": platform.settings.cache_uri}
     for command in (["dataset", "recover", "--deep"], ["risk"]):
         result = invoke(*command, env=environment)
-        assert result.exit_code == 3 and "gone@1" in result.output and "stored@1" in result.output
-    platform.cache.delete(gone.cache_location)  # the link, not what it leads to
+        assert result.exit_code == 3 and "cached@1" in result.output and "stored@1" in result.output
+    platform.cache.delete(cached.cache_location)  # the link, not what it leads to
     assert not places[0].is_symlink() and (tmp_path / "elsewhere 0").is_dir()
 
 

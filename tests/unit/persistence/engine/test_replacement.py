@@ -84,7 +84,7 @@ def test_the_disk_bounds_the_cache_as_its_capacity_does(platform: Platform) -> N
 def test_a_disk_that_others_fill_is_bypassed_and_one_that_fills_up_during_a_write_is_cleared(
     platform: Platform,
 ) -> None:
-    """The writer is told the place, the size and the remedy, and its next try has room."""
+    """The error has the place, the size and the remedy, and the next try has room."""
     size = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH).bytes
     disk_of(platform, 2 * size)
     with (

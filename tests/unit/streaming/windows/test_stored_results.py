@@ -270,7 +270,7 @@ def test_one_message_that_is_no_result_stops_no_other_and_is_named_in_report_and
     assert report["refused"][0] == {"query": "sums", "unit": 0, "offset": 2, "reason": reason}
     sink = ParquetSink(JOB, StreamSettings())
     sink._writer = application
-    assert "results of the query 'sums' are not in the catalog: job.results[0], offset 16: " in sink.last_error
+    assert "results of the query 'sums' are not in the catalog: job.results[0], offset 15: " in sink.last_error
     assert "'sums'" in caplog.text
 
 

@@ -91,8 +91,8 @@ def test_infinities_are_kept_apart_in_topic_catalog_and_backfill_alike(platform:
     assert {line["load"]: (line["n"], line["most"]) for line in lines} == expected and len(lines) == len(expected)
     (stored,) = ResultWriter(sink, platform, log).write_new_results()
     backfilled = write(platform, log, declared)
-    (kept, recomputed) = (rows_of(platform, dataset, "q").sort_by("load") for dataset in (stored, backfilled))
-    assert kept.drop_columns("incarnation") == recomputed and recomputed.num_rows == len(expected)
+    (streamed, recomputed) = (rows_of(platform, dataset, "q").sort_by("load") for dataset in (stored, backfilled))
+    assert streamed.drop_columns("incarnation") == recomputed and recomputed.num_rows == len(expected)
 
 
 def test_what_cannot_be_used_is_counted_and_a_dead_letter_and_nothing_else_is_lost(platform: Platform) -> None:
