@@ -14,9 +14,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from springline.spark_jobs.digest import digest_metrics, digest_of, schema_hash
+from springline.spark_jobs.digest import digest_metrics, digest_of, digest_of_table, row_hash, schema_hash
 from springline.spark_jobs.errors import DigestError
-from springline.spark_jobs.parquet_io import digest_of_table, read_table, write_table
+from springline.spark_jobs.parquet_io import read_table, write_table
 
 SCHEMA = (
     "a int, b int, s string, t string, x double, f float, n decimal(10,2), d date, ts timestamp, flag boolean,"
@@ -47,7 +47,8 @@ def digests(spark: SparkSession, tables: Mapping[str, Sequence[Sequence[Any]]], 
     rows = [(name, *row) for name, table in tables.items() for row in table]
     together = spark.createDataFrame(rows, f"table_name string, {schema}")
     one = together.drop("table_name").schema
-    digest_rows = together.groupBy("table_name").agg(*digest_metrics(one, 9)).collect()
+    hashed = together.select("table_name", row_hash(one, 9).alias("hash"))
+    digest_rows = hashed.groupBy("table_name").agg(*digest_metrics(F.col("hash"))).collect()
     none = {"rows": 0, "sum0": 0, "sum1": 0, "sum2": 0}
     observed = {row["table_name"]: row.asDict() for row in digest_rows}
     return {name: str(digest_of(one, 9, observed.get(name, none))) for name in tables}

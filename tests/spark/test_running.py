@@ -286,6 +286,8 @@ def test_a_master_url_by_setting_alone_gives_the_same(
 
 # ---- another thread ends a run
 
+STARTED = threading.Event()  # of the module: an operation has a version only if the values of its closure have one
+
 
 def test_a_run_that_another_thread_interrupts_fails_and_the_next_one_goes_well(
     make_runner: MakeRunner, tmp_path: Path
@@ -295,11 +297,11 @@ def test_a_run_that_another_thread_interrupts_fails_and_the_next_one_goes_well(
     Spark may lose an interruption that comes while it plans; then the operation goes on to its end, and is tried again.
     """
     registry = OperationRegistry()
-    started, over = threading.Event(), threading.Event()
+    over = threading.Event()
 
     @registry.operation("endless", output="n/{ds}/endless")
     def endless(context: Context) -> DataFrame:
-        started.set()
+        STARTED.set()
         # Spark ends a stage between its tasks: each is short, and all of them take longer than an interruption.
         rows, tasks = (10**9, 200) if context.params["ds"] == "1" else (10, 1)
         return context.spark.range(0, rows, 1, tasks).selectExpr("id % 7 AS k").groupBy("k").count()
@@ -307,12 +309,12 @@ def test_a_run_that_another_thread_interrupts_fails_and_the_next_one_goes_well(
     runner = make_runner(registry)
 
     def interrupt() -> None:
-        started.wait()
+        STARTED.wait(60)
         while not over.wait(0.2):  # until what it was to end has ended: between two parts of a run nothing is there
             runner.interrupt()
 
     def is_interrupted(out: Path) -> bool:
-        started.clear()
+        STARTED.clear()
         over.clear()
         watch = threading.Thread(target=interrupt)
         watch.start()
