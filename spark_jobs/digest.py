@@ -8,8 +8,8 @@ Text: `table1:DIGITS:ROWS:SCHEMA:SUM`, for example `table1:9:842:5d41402abc4b2a7
 - SUM: every row has a 64-bit hash; its upper 21, middle 21 and lower 22 bits are summed over all rows separately
   (hexadecimal), so that order and partitioning do not matter, duplicate rows do, and up to 2^41 rows fit.
 
-A row's hash is Spark's xxhash64 over its normalized columns: nulls are distinguished by position, -0.0 equals 0.0,
-all NaN are equal, floats are rounded to DIGITS. Times are microseconds, decimals are their unscaled digits (the scale
+A row's hash is Spark's xxhash64 over its normalized columns, each after whether it is null: -0.0 equals 0.0, all NaN
+are equal, floats are rounded to DIGITS. Times are microseconds, decimals are their unscaled digits (the scale
 is in SCHEMA). Structs are hashed field by field, arrays element by element in order. Maps, which have no order, and
 types without a hash are rejected with `DigestError`.
 """
@@ -20,10 +20,10 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from itertools import count
 from typing import Any
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -32,7 +32,6 @@ from springline.spark_jobs.errors import DigestError
 _HASH_PARTS = ((43, 0x1FFFFF), (22, 0x1FFFFF), (0, 0x3FFFFF))  # shift and mask of each part of a row's hash
 _MAX_ROUNDED = 1e290  # rounding multiplies; larger floats are not rounded
 _EXACT_DIGITS = 16
-_MASK_BITS = 60
 _UNCHANGED_TYPES = (
     T.BooleanType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DecimalType, T.StringType, T.CharType,
     T.VarcharType, T.BinaryType, T.DateType, T.TimestampType, T.TimestampNTZType,
@@ -52,10 +51,25 @@ class TableDigest:
         return f"table1:{self.digits}:{self.rows}:{self.schema}:{'.'.join(f'{part:x}' for part in self.sums)}"
 
 
-def digest_metrics(schema: T.StructType, digits: int) -> list[Column]:
-    """Return the aggregates to observe while the table is written; raises `DigestError`."""
-    row = _row_hash(schema, digits)
-    parts = (F.shiftrightunsigned(row, shift).bitwiseAND(F.lit(mask)) for shift, mask in _HASH_PARTS)
+def observe_digest(frame: DataFrame, observation: Observation, digits: int) -> DataFrame:
+    """Return `frame`, whose digest is observed when it is written; raises `DigestError`."""
+    schema = frame.schema
+    names = {name.lower() for name in schema.names}
+    name = next(free for i in count() if (free := f"hash{i}") not in names)
+    hashed = frame.select("*", row_hash(schema, digits).alias(name))
+    return hashed.observe(observation, *digest_metrics(F.col(name))).drop(name)
+
+
+def digest_of_table(frame: DataFrame, *, digits: int) -> TableDigest:
+    """Compute the digest of a table in a separate pass; raises `DigestError`."""
+    schema = frame.schema
+    hashed = frame.select(row_hash(schema, digits).alias("hash"))
+    return digest_of(schema, digits, hashed.agg(*digest_metrics(F.col("hash"))).collect()[0].asDict())
+
+
+def digest_metrics(hashes: Column) -> list[Column]:
+    """Return the aggregates of a column of `row_hash`, which is computed once for all of them."""
+    parts = (F.shiftrightunsigned(hashes, shift).bitwiseAND(F.lit(mask)) for shift, mask in _HASH_PARTS)
     sums = (F.sum(part).alias(f"sum{i}") for i, part in enumerate(parts))
     return [F.count(F.lit(1)).alias("rows"), *sums]
 
@@ -81,30 +95,33 @@ def _type_text(dtype: T.DataType) -> str:
     return dtype.simpleString()
 
 
-def _row_hash(schema: T.StructType, digits: int) -> Column:
-    nulls: list[Column] = []
-    values: list[Column] = []
-    for field in schema:
-        quoted = "`" + field.name.replace("`", "``") + "`"
-        for is_null, value in _leaves(F.col(quoted), field.dataType, field.name, digits):
-            nulls.append(is_null)
-            values.extend(value)
-    return F.xxhash64(*_null_masks(nulls), *values)
+def row_hash(schema: T.StructType, digits: int) -> Column:
+    """Return the hash of a row; raises `DigestError` for a column that has none.
+
+    It is SQL, since a Python object for each part of it takes longer than the whole write of a wide table.
+    """
+    parts = [part for field in schema for part in _parts(_quoted(field.name), field.dataType, field.name, digits)]
+    return F.expr(f"xxhash64({', '.join(parts)})")
 
 
-def _leaves(column: Column, dtype: T.DataType, name: str, digits: int) -> Iterator[tuple[Column, tuple[Column, ...]]]:
-    """Yield the leaves of a column: whether each is null, and the values to hash."""
+def _parts(value: str, dtype: T.DataType, name: str, digits: int, depth: int = 0) -> Iterator[str]:
+    """Yield what is hashed of a value: whether it is null, since a null alone leaves xxhash64 unchanged, and its parts.
+
+    `value` is an expression; `name` is its name in errors, and `depth` the number of arrays around it.
+    """
+    yield f"isnull({value})"
     if isinstance(dtype, T.StructType):
-        yield F.isnull(column), ()
         for field in dtype:
-            yield from _leaves(column.getField(field.name), field.dataType, f"{name}.{field.name}", digits)
+            yield from _parts(f"{value}.{_quoted(field.name)}", field.dataType, f"{name}.{field.name}", digits, depth)
     elif isinstance(dtype, T.ArrayType):
-        element = partial(_element_struct, dtype=dtype.elementType, name=f"{name}[]", digits=digits)
-        yield F.isnull(column), (F.size(column), F.transform(column, lambda value: element(value)))
+        element = f"e{depth}"
+        parts = ", ".join(_parts(element, dtype.elementType, f"{name}[]", digits, depth + 1))
+        yield f"size({value})"
+        yield f"transform({value}, {element} -> struct({parts}))"
     elif isinstance(dtype, T.FloatType | T.DoubleType):
-        yield F.isnull(column), (_round_to_digits(column.cast("double"), digits),)
+        yield _rounded(f"double({value})", digits)
     elif isinstance(dtype, _UNCHANGED_TYPES):
-        yield F.isnull(column), (column,)
+        yield value
     else:
         raise DigestError(
             f"column {name!r} is of type {dtype.simpleString()}, whose rows have no digest:"
@@ -112,32 +129,14 @@ def _leaves(column: Column, dtype: T.DataType, name: str, digits: int) -> Iterat
         )
 
 
-def _element_struct(value: Column, *, dtype: T.DataType, name: str, digits: int) -> Column:
-    """Convert an element of an array to a struct in which a null is distinguishable."""
-    leaves = list(_leaves(value, dtype, name, digits))
-    fields = [*(is_null for is_null, _ in leaves), *(one for _, values in leaves for one in values)]
-    return F.struct(*(one.alias(f"f{i}") for i, one in enumerate(fields)))
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
-def _null_masks(nulls: list[Column]) -> Iterator[Column]:
-    """Yield integers whose bits mark the leaves that are null, because a null leaves xxhash64 unchanged."""
-    for start in range(0, len(nulls), _MASK_BITS):
-        chunk = nulls[start : start + _MASK_BITS]
-        bits = [
-            F.when(is_null, F.lit(1 << i).cast("bigint")).otherwise(F.lit(0).cast("bigint"))
-            for i, is_null in enumerate(chunk)
-        ]
-        while len(bits) > 1:  # pairwise: Spark Connect takes no deeply nested expressions
-            bits = [one.bitwiseOR(other) for one, other in zip(bits[::2], bits[1::2], strict=False)] + bits[
-                len(bits) // 2 * 2 :
-            ]
-        yield bits[0]
-
-
-def _round_to_digits(column: Column, digits: int) -> Column:
+def _rounded(value: str, digits: int) -> str:
     """Round a double to fewer bits (Veltkamp's splitting); xxhash64 treats -0.0 as 0.0."""
     if digits >= _EXACT_DIGITS:
-        return column
+        return value
     factor = float((1 << 53 - math.ceil(digits * math.log2(10))) + 1)
-    big = column * F.lit(factor)
-    return F.when(F.abs(column) < F.lit(_MAX_ROUNDED), big - (big - column)).otherwise(column)
+    big = f"{value} * {factor!r}D"
+    return f"if(abs({value}) < {_MAX_ROUNDED!r}D, {big} - ({big} - {value}), {value})"

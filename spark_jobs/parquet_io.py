@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from springline.spark_jobs.digest import TableDigest, digest_metrics, digest_of
+from springline.spark_jobs.digest import TableDigest, digest_of, digest_of_table, observe_digest
 
 _GLOB = re.compile(r"([\\\[\]{}*?])")
 
@@ -37,10 +37,10 @@ def write_table(frame: DataFrame, uri: str, *, digits: int, overwrite: bool = Fa
     Raises `DigestError` before anything is written.
     """
     schema = frame.schema
-    aggregates = digest_metrics(schema, digits)
     observation = Observation()
+    observed_frame = observe_digest(frame, observation, digits)
     target = f"file://{uri}" if uri.startswith("/") else uri  # writers expand no globs
-    writer = frame.observe(observation, *aggregates).write.mode("overwrite" if overwrite else "error")
+    writer = observed_frame.write.mode("overwrite" if overwrite else "error")
     # Every file in the folder is part of the dataset, and stored twice: so there are only those with rows.
     writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(target)
     if target.startswith("file://"):
@@ -50,10 +50,3 @@ def write_table(frame: DataFrame, uri: str, *, digits: int, overwrite: bool = Fa
     if "rows" not in observed_metrics:  # Spark optimized the observation away: rare, so a second pass is acceptable
         return digest_of_table(read_table(frame.sparkSession, uri), digits=digits)
     return digest_of(schema, digits, observed_metrics)
-
-
-def digest_of_table(frame: DataFrame, *, digits: int) -> TableDigest:
-    """Compute the digest of a table in a separate pass."""
-    schema = frame.schema
-    row = frame.agg(*digest_metrics(schema, digits)).collect()[0]
-    return digest_of(schema, digits, row.asDict())
