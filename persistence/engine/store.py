@@ -240,12 +240,7 @@ class Store:
             "compute_seconds": result.seconds,
             "report": dict(result.report) if result.report is not None else None,
         }
-        backend = self.under if writing.bypasses_cache else self.cache
-        names = backend.names(writing.location)
-        require_free_names(names, str(writing.ref))
-        if not names or not (manifest := backend.manifest(writing.location)).files:
-            raise PersistenceError(f"{writing.ref}: nothing was written to {writing.uri}, not even an empty file")
-        require_free_names((file.name for file in manifest.files), str(writing.ref))
+        manifest = self._written_manifest(writing)
         if writing.bypasses_cache:
             dataset = self._record_bypassing_write(writing.dataset, writing.location, manifest, columns)
         else:
@@ -258,6 +253,17 @@ class Store:
                 dataset = self._evict_oversized(dataset)
         self._record_measurement(dataset, result, writing.bypasses_cache)
         return self._commit(dataset)
+
+    def _written_manifest(self, writing: OpenWrite) -> Manifest:
+        """Return the manifest of what was written; raises `PersistenceError` if that is nothing, or lost by now."""
+        backend = self.under if writing.bypasses_cache else self.cache
+        require_free_names(backend.names(writing.location), str(writing.ref))  # which a manifest leaves out
+        with suppress(FileNotFoundError):
+            manifest = backend.manifest(writing.location)
+            require_free_names((file.name for file in manifest.files), str(writing.ref))
+            if manifest.files:
+                return manifest
+        raise PersistenceError(f"{writing.ref}: nothing was written to {writing.uri}, not even an empty file")
 
     def _must_persist_synchronously(self, dataset: Dataset) -> bool:
         if not dataset.persist_requested or dataset.strategy in (Strategy.CACHE_ONLY, Strategy.ASYNC_STORE):

@@ -134,7 +134,8 @@ class CodeCollector:
             return self._class_node(value, key)
         if self._is_wrapper(value):
             if not _is_global(value):  # its arguments are known only where a name is defined by it
-                raise no_form(type(value))
+                wrapped = getattr(value.__wrapped__, "__qualname__", value.__wrapped__)
+                raise no_form(type(value), f": a library has made it of {wrapped}")
             registered = inspect.getattr_static(value, "registry", None)  # of functools.singledispatch
             implementations = registered if isinstance(registered, MappingProxyType) else ()
             node = self.nodes[key] = Node(["wrapper"])
@@ -311,6 +312,8 @@ class CodeCollector:
     def _dynamic_import(self, call: ast.Call, scope: ModuleScope) -> Term:
         """Return the term of a module that a call imports; raises `CodeVersionError` if its name is computed."""
         name = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
+        if not isinstance(name, str) and _package(scope.name) == _OWN:  # what the platform loads, it is asked to
+            return "module by a computed name"
         if not isinstance(name, str):
             raise CodeVersionError(
                 f"{scope.name}: {ast.unparse(call)} imports a module by a computed name, so its code cannot be part of"

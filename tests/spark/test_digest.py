@@ -23,7 +23,7 @@ SCHEMA = (
     " raw binary, who struct<name: string, age: int>, tags array<string>, grid array<array<double>>,"
     " people array<struct<name: string, age: int>>"
 )
-EXPECTED_DIGEST = "table1:9:2:2052c8fb457313c1:21703a.117750.34ccb5"
+EXPECTED_DIGEST = "table1:9:2:2052c8fb457313c1:54d40.310804.21c123"
 NOON = datetime(2013, 2, 8, 12, 0, 0, 123456, tzinfo=UTC)
 ONE = (
     *(1, None, "x", None, 1.5, 0.25, Decimal("1.50"), date(2013, 2, 8), NOON, True),

@@ -335,11 +335,15 @@ def test_a_run_that_another_thread_interrupts_fails_and_the_next_one_goes_well(
 # ---- a fault; last, since the server that comes back is slow at first
 
 
+SERVERS: list[SparkServer] = []  # of the module, as `STARTED`
+
+
 def test_a_server_that_dies_under_an_operation_is_come_back_to(
     make_runner: MakeRunner, spark_server: SparkServer, tmp_path: Path
 ) -> None:
     """kill -9 after the first half was written: the operation runs once more, on the server that was started again."""
     registry = OperationRegistry()
+    SERVERS[:] = [spark_server]
     tries: list[str] = []
     out = tmp_path / "out"
 
@@ -349,8 +353,8 @@ def test_a_server_that_dies_under_an_operation_is_come_back_to(
         frame = context.spark.range(10)
         if len(tries) == 1:
             frame.write.parquet(f"file://{out}")
-            spark_server.kill()
-            spark_server.start()
+            SERVERS[0].kill()
+            SERVERS[0].start()
         return frame
 
     runner = make_runner(registry)

@@ -169,17 +169,21 @@ def test_wrong_code_fails_at_once_with_operation_parameters_and_cause(
     assert isinstance(caught.value, FaultyOperationError) is faulty
 
 
+EARLY: Any = None
+
+
 def test_a_udf_that_was_made_for_another_spark_is_wrong_code_and_says_the_remedy(
     make_runner: MakeRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one is in a module that was imported before SPRINGLINE_OPERATIONS imported it."""
-    monkeypatch.delenv("SPARK_CONNECT_MODE_ENABLED")
-    early = F.udf(lambda x: x, LongType())
-    monkeypatch.undo()
+    with monkeypatch.context() as without_connect:
+        without_connect.delenv("SPARK_CONNECT_MODE_ENABLED")
+        early = F.udf(lambda x: x, LongType())
+    monkeypatch.setattr(sys.modules[__name__], "EARLY", early)
     with pytest.raises(
         FaultyOperationError, match=r"SESSION_OR_CONTEXT_NOT_EXISTS.*only through SPRINGLINE_OPERATIONS"
     ):
-        run(make_runner, tmp_path, lambda context: context.spark.range(3).select(early("id")))
+        run(make_runner, tmp_path, lambda context: context.spark.range(3).select(EARLY("id")))
 
 
 OPEN = sys.stdout

@@ -132,7 +132,9 @@ def test_a_copy_whose_place_became_a_link_is_lost_and_stops_nothing_else(
     scan = platform.maintenance.scan(deep=True)
     assert (scan.lost, scan.unreachable) == ([stored.ref], {}) and not platform.catalog.get(cached.ref).in_cache
     assert set(platform.restorer.restore([cached.ref, stored.ref]).irrecoverable) == {cached.ref, stored.ref}
-    environment = {"SPRINGLINE_HOME": str(platform.settings.home), "SPRINGLINE_CACHE_URI": platform.settings.cache_uri}
+    settings = platform.settings
+    environment = {"SPRINGLINE_HOME": str(settings.home), "SPRINGLINE_CACHE_URI": settings.cache_uri}
+    environment["SPRINGLINE_CATALOG_URL"] = settings.catalog_url
     for command in (["dataset", "recover", "--deep"], ["risk"]):
         result = invoke(*command, env=environment)
         assert result.exit_code == 3 and "cached@1" in result.output and "stored@1" in result.output
