@@ -38,17 +38,22 @@ PRODUCER_CONFIG = {
 
 
 class _BatchedProducer:
-    """Passes messages to a producer in batches per unit; the last ones are sent by its flush.
-
-    `failure` is why the first of those was not delivered that were not.
-    """
+    """Passes messages to a producer in batches per unit; the last ones are sent by its flush."""
 
     def __init__(self, producer: Producer, timeout: float, on_success: Callable[[Any], None] | None = None) -> None:
         self._producer = producer
         self._timeout = timeout
         self._on_success = on_success
         self._buffered_bytes = Counter[tuple[str, int]]()
-        self.failure: StreamError | None = None
+        self._undelivered: tuple[KafkaError, Any] | None = None  # the first one, with its message
+
+    @property
+    def failure(self) -> StreamError | None:
+        """Why the first of the messages was not delivered that were not."""
+        if self._undelivered is None:
+            return None
+        error, message = self._undelivered
+        return _delivery_error(error, message.topic(), message.partition(), message.key(), message.value())
 
     def add(self, record: OutgoingRecord) -> None:
         """Queue a message; raises `RecordRefusedError` if it is too large."""
@@ -82,9 +87,9 @@ class _BatchedProducer:
         if error is None:
             if self._on_success is not None:
                 self._on_success(message)
-        elif self.failure is None:
-            place = (message.topic(), message.partition())
-            self.failure = _delivery_error(error, *place, message.key(), message.value())
+        elif self._undelivered is None:
+            # Calls nothing: once a producer is fenced, the client raises its error only after this returns.
+            self._undelivered = (error, message)
 
 
 def _delivery_error(error: KafkaError, topic: str, unit: int, key: bytes | None, value: bytes | None) -> StreamError:
@@ -115,8 +120,8 @@ class KafkaSender:
     def finish(self) -> None:
         """Wait until all messages are delivered; raises `LogUnavailableError`, `RecordRefusedError`."""
         undelivered = self._batches.flush()
-        if self._batches.failure is not None:
-            raise self._batches.failure
+        if (failure := self._batches.failure) is not None:
+            raise failure
         if undelivered:
             raise LogUnavailableError(f"{undelivered} messages not delivered within {self._timeout:g} s")
 
@@ -162,8 +167,8 @@ def write_transaction(producer: Producer, records: Iterable[OutgoingRecord], tim
         if isinstance(error, RecordRefusedError) or error.args[0].txn_requires_abort():
             with suppress(KafkaException):
                 producer.abort_transaction(timeout)
-        if isinstance(batches.failure, RecordRefusedError):
-            raise batches.failure from error
+        if isinstance(failure := batches.failure, RecordRefusedError):
+            raise failure from error
         raise
     return max(offsets)
 
