@@ -27,6 +27,7 @@ BENCHMARKS = {  # by folder, what each measures
         "persistence": "the paper's workload under each strategy: run time, bytes, memory",
         "policies": "the orders of persisting compared on the same lineages, by simulation with many faults",
         "stores": "bytes a second to and from HDFS and Alluxio, by each of the ways that there are",
+        "wide_tables": "what the digest of a table adds to its write, by the number of columns",
         "wipes": "what each strategy loses when the cache is wiped, and how long recovery takes",
     },
     "tracking": {

@@ -114,6 +114,12 @@ SHOWN: Mapping[str, Sequence[Columns | Across]] = {
         ),
         Columns("With the cache wiped", _FAULT, lambda row: _is_wiped(row)),
     ),
+    "wide_tables": (
+        Columns(
+            "",
+            {"columns": "columns", "plain, s": "plain_seconds", "digest, s": "digest_seconds", "ratio": "ratio"},
+        ),
+    ),
     "stores": (Columns("", {"way": "way", "MB/s": "MB_s", "least": "least_MB_s", "most": "most_MB_s"}),),
     "services": (
         Columns(

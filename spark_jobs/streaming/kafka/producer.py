@@ -43,9 +43,19 @@ class _BatchedProducer:
     def __init__(self, producer: Producer, timeout: float, on_success: Callable[[Any], None] | None = None) -> None:
         self._producer = producer
         self._timeout = timeout
-        self._on_success = on_success
         self._buffered_bytes = Counter[tuple[str, int]]()
         self._undelivered: tuple[KafkaError, Any] | None = None  # the first one, with its message
+
+        # A function that calls nothing if there is an error, and no method: once a producer is fenced, the client holds
+        # an error while it calls this, and each call that Python checks would raise a SystemError instead.
+        def on_delivery(error: KafkaError | None, message: Any) -> None:
+            if error is None:
+                if on_success is not None:
+                    on_success(message)
+            elif self._undelivered is None:
+                self._undelivered = (error, message)
+
+        self._on_delivery = on_delivery
 
     @property
     def failure(self) -> StreamError | None:
@@ -82,14 +92,6 @@ class _BatchedProducer:
         """Wait until all messages are delivered; returns how many are not, within the timeout."""
         self._buffered_bytes.clear()
         return self._producer.flush(self._timeout)
-
-    def _on_delivery(self, error: KafkaError | None, message: Any) -> None:
-        if error is None:
-            if self._on_success is not None:
-                self._on_success(message)
-        elif self._undelivered is None:
-            # Calls nothing: once a producer is fenced, the client raises its error only after this returns.
-            self._undelivered = (error, message)
 
 
 def _delivery_error(error: KafkaError, topic: str, unit: int, key: bytes | None, value: bytes | None) -> StreamError:

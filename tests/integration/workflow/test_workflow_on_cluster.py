@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import date
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.persistence.model.dataset import Dataset, Strategy
+from springline.persistence.model.dataset import Dataset, OperationResult, Strategy
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 from springline.services.registry import make_servers
@@ -20,6 +21,7 @@ from springline.spark_jobs.operations import load_operations
 from springline.spark_jobs.runner import SparkRunner
 from springline.spark_jobs.session import SparkSessions
 from springline.spark_jobs.settings import JobSettings
+from tests.support.datasets.calls import counted_calls
 from tests.support.datasets.digests import repeatable_digests
 from tests.support.servers.servers import Running
 from tests.support.servers.spark_server import sparing
@@ -81,3 +83,25 @@ def test_the_results_are_those_of_the_embedded_default(cluster: Settings, runner
         assert {ref.path for ref in lost} == {each.ref.path for each in datasets.values()}
         report = platform.restorer.restore([datasets["carriers"].ref, datasets["hours"].ref])
         assert [step.action for step in report.steps] == ["fetch", "fetch"] and not report.irrecoverable
+
+
+def write_one(platform: Platform, path: str) -> None:
+    """A dataset of one file."""
+    with platform.store.write(path, strategy=Strategy.ASYNC_STORE) as writing:
+        with platform.cache.create(writing.location, "part.txt", 4) as out:
+            out.write(b"row\n")
+        writing.mark_complete(OperationResult(rows=1, digest="", seconds=0.1))
+
+
+def test_a_dataset_takes_so_many_calls(cluster: Settings) -> None:
+    """Of its write into Alluxio, and of its transfer to HDFS."""
+    with closing(open_platform(cluster)) as platform:
+        write_one(platform, "calls/before")
+        platform.persister.drain()
+        with counted_calls(platform) as written:
+            write_one(platform, "calls/a")
+        with counted_calls(platform) as sent:
+            assert platform.persister.drain().persisted == 1
+        platform.cache.delete("calls")
+    assert written <= Counter(statements=34, transactions=9, requests=7, connections=1)
+    assert sent <= Counter(statements=30, transactions=13, requests=13, steps=3)
