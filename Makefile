@@ -98,18 +98,16 @@ test-e2e: $(READY)  ## test Airflow and its pages in Chromium
 	@$(VENV)/bin/springline server jars kafka
 	@$(SUITE) e2e $(IN_PAIRS) tests/e2e
 
-# Recipes need ports and folders for themselves, so one of them runs at a time, beside the other tests. Quarters take
-# about as long as each other by the seconds that the last whole run has stored; of recipes, each test is for itself.
+# A recipe starts whatever its page does, and gets the machine for itself. Quarters take about as long as each other by
+# the seconds that the last whole run has stored; of recipes, each test is for itself.
 SECONDS := --durations-path tests/nightly_durations.json
 NIGHTLY = -m nightly $(SECONDS) $(if $(QUARTER),--splits 4 --group $(QUARTER))
 test-nightly: $(READY)  ## run the tests marked nightly, then properties with random examples; QUARTER=1 to 4: a part of the tests
 	@$(VENV)/bin/springline server chromium >/dev/null
 	@$(VENV)/bin/springline server jars $(JARS)
-	@recipes=$$(mktemp); code=0; \
-	$(SUITE) recipes $(NIGHTLY) --splitting-algorithm least_duration tests/recipes >"$$recipes" 2>&1 & pid=$$!; \
+	@code=0; \
+	$(SUITE) recipes $(NIGHTLY) --splitting-algorithm least_duration tests/recipes || code=1; \
 	$(SUITE) nightly $(IN_PAIRS) $(NIGHTLY) $(if $(QUARTER),,--store-durations) tests/faults tests/integration tests/e2e || code=1; \
-	wait $$pid || code=1; \
-	cat "$$recipes"; rm -f "$$recipes"; \
 	$(if $(QUARTER),,$(PYTEST) $(PARALLEL) --hypothesis-profile random tests/property || code=1;) exit $$code
 
 # What waits for other processes or threads.
