@@ -78,7 +78,7 @@ def make_spring(rows: int, units: int, folded: bool) -> Step:
 
     def step(state: State, step_input: Input) -> Output:
         offsets = np.array([message.offset for message in step_input.messages], np.int64)
-        many, ackers = np.full(offsets.size, rows), AckOutput(step_input.round.versions["ring"])
+        many, ackers = np.full(offsets.size, rows), AckOutput(step_input.round.broadcast_values["ring"])
         messages = roots_of(step_input.unit, offsets, np.ones_like(offsets))
         fold = None
         if folded and offsets.size:
@@ -104,7 +104,7 @@ def make_acking(folded: bool) -> Step:
     """The step that acks the rows of the messages named."""
 
     def step(state: State, step_input: Input) -> Output:
-        ackers, acks, values, many = AckOutput(step_input.round.versions["ring"]), Acks(), dict[int, int](), 0
+        ackers, acks, values, many = AckOutput(step_input.round.broadcast_values["ring"]), Acks(), dict[int, int](), 0
         for message in step_input.messages:
             tuples = TupleBatch.of(pa.ipc.open_stream(message.value).read_next_batch())
             if folded:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,17 +10,9 @@ from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, 
 from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
-from springline.spark_jobs.streaming.runtime.message_log import MessageLog
+from springline.spark_jobs.streaming.runtime.message_log import MessageLog, TopicSpec
 from springline.spark_jobs.streaming.runtime.report_log import ReportSource
-from springline.spark_jobs.streaming.runtime.stage import (
-    COMMAND,
-    Stage,
-    StageSpec,
-    place_stages,
-    reports_topic,
-    rounds_topic,
-    state_topics,
-)
+from springline.spark_jobs.streaming.runtime.stage import COMMAND, Stage, StageSpec, place_stages
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.tracking.config import TrackingConfig
 from springline.spark_jobs.streaming.tracking.monitor import TrackingMonitor
@@ -200,44 +192,32 @@ def make_stages(job: Job, units: int, settings: StreamSettings) -> tuple[Stage, 
     )  # fmt: skip
 
 
-def topics_of_stages(job: Job, units: int) -> dict[str, int]:
-    """Return the topics that a job creates for its stages, with their number of units, if its own topic has `units`.
+def topic_specs(job: str, stages: Iterable[StageSpec]) -> list[TopicSpec]:
+    """Return the topics that a job creates for its stages; one that several of them use has the units of the largest.
 
-    A topic between stages has as many units as the stage that reads it; an output topic as many as the stage that
-    writes it.
+    Example:
+        >>> [topic.name for topic in topic_specs("words", [StageSpec("count", "package.module:Count", "lines")])]
+        ['words.count.rounds', 'words.count.reports']
     """
-    topic_units: dict[str, int] = {}
-    for stage in job.stages(units):
-        topic_units[rounds_topic(job.name, stage.name)] = 1
-        topic_units[reports_topic(job.name, stage.name)] = 1
-        if stage.state_query:
-            topic_units |= dict.fromkeys(state_topics(job.name, stage.name), 1)
-        if stage.reads_own_job:
-            topic_units[stage.topic] = stage.units
-        for topic in (stage.feedback, stage.results, stage.dead_letters):
-            if topic:
-                topic_units[topic] = max(stage.units, topic_units.get(topic, 0))
-    return topic_units
+    specs: dict[str, TopicSpec] = {}
+    for spec in (spec for stage in stages for spec in stage.topics(job)):
+        if spec.name not in specs or spec.units > specs[spec.name].units:
+            specs[spec.name] = spec
+    return list(specs.values())
 
 
-def compacted_topics(job: Job, units: int) -> frozenset[str]:
-    """Return those of the topics of a job's stages of which Kafka retains only the newest message of each key."""
-    return frozenset(reports_topic(job.name, stage.name) for stage in job.stages(units))
+def topics_of_stages(job: Job, units: int) -> dict[str, int]:
+    """Return the topics that a job creates for its stages, with their number of units, if its own topic has `units`."""
+    return {spec.name: spec.units for spec in topic_specs(job.name, job.stages(units))}
 
 
-def short_lived_topics(job: Job, units: int) -> frozenset[str]:
-    """Return those of the topics of a job's stages of which messages are needed for a moment only."""
-    stages = (stage for stage in job.stages(units) if stage.state_query)
-    return frozenset(topic for stage in stages for topic in state_topics(job.name, stage.name))
-
-
-def check_parallelism(job: Job, units: int, log: MessageLog) -> None:
+def check_parallelism(job: Job, stages: Iterable[StageSpec], log: MessageLog) -> None:
     """Check that the topics between the stages of a job still have as many units as in the first run.
 
     Rows were partitioned by the number of units: with another number, rows of the same key would go to other units than
     the existing state. Raises `InvalidJobError`, which names the setting, and what `MessageLog.offset_bounds` raises.
     """
-    declared = topics_of_stages(job, units)
+    declared = {spec.name: spec.units for spec in topic_specs(job.name, stages)}
     for topic, setting in job.parallelism_settings.items():
         if (first_units := len(log.offset_bounds(topic))) != declared[topic]:
             raise InvalidJobError(

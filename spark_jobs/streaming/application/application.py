@@ -17,6 +17,7 @@ from springline.persistence.platform import open_platform
 from springline.persistence.settings import Settings
 from springline.persistence.text.redaction import redact_secrets
 from springline.spark_jobs.streaming.application.deadline import Deadline
+from springline.spark_jobs.streaming.application.health import LOADING
 from springline.spark_jobs.streaming.application.health_record import HealthRecord
 from springline.spark_jobs.streaming.application.lag_history import HistoryWriter
 from springline.spark_jobs.streaming.application.monitor import Monitor
@@ -36,25 +37,22 @@ from springline.spark_jobs.streaming.job import (
     Job,
     ServiceContext,
     check_parallelism,
-    compacted_topics,
     make_stages,
-    short_lived_topics,
-    topics_of_stages,
+    topic_specs,
 )
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.driver.lives import assign_lives, check_checkpoints_planned
 from springline.spark_jobs.streaming.runtime.driver.task_loop_driver import TASK_LOOP_SECONDS
-from springline.spark_jobs.streaming.runtime.queryable_state import RETENTION_SECONDS
+from springline.spark_jobs.streaming.runtime.message_log import TopicSpec
 from springline.spark_jobs.streaming.runtime.report import UnitReport, sum_counts
 from springline.spark_jobs.streaming.runtime.report_log import ReportSource
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.settings import StreamSettings
-from springline.spark_jobs.streaming.spark.data_source import start_query
 from springline.spark_jobs.streaming.spark.session import has_slots, open_session
-from springline.spark_jobs.streaming.spark.stage_planner import WatchedFiles
-from springline.spark_jobs.streaming.spark.stage_query import StageQuery
+from springline.spark_jobs.streaming.spark.stage_launch import StageLaunch
+from springline.spark_jobs.streaming.spark.stage_query import StageQuery, start_query
 
 logger = logging.getLogger("springline.stream")
 
@@ -69,8 +67,8 @@ _CLOSE_SECONDS = 120.0  # for its resources to be closed, once it ends
 class HeartbeatWriter:
     """Writes the heartbeat, from the reports of the units.
 
-    `lapse_reason` is why the application ends without a request to stop; `phase` is what it does or waits for until it
-    runs.
+    `lapse_reason` is why the application ends without a request to stop; `phases` are what it has done and waited for
+    until every stage had completed a round, each with the time at which it began.
     """
 
     job: str
@@ -79,8 +77,8 @@ class HeartbeatWriter:
     started_at: float = field(default_factory=time.time)
     lapse_reason: str = ""
     services: Sequence[BackgroundService] = ()
-    phase: str = ""
-
+    phases: list[tuple[str, float]] = field(default_factory=list)
+    ready_at: float = 0.0
     reports: ReportSource | None = None
 
     def __post_init__(self) -> None:
@@ -89,7 +87,9 @@ class HeartbeatWriter:
 
     def begin_phase(self, phase: str) -> None:
         """Report the next phase of the start."""
-        self.phase = phase
+        if self.ready_at:  # it starts again, in the same process
+            self.phases, self.ready_at = [], 0.0
+        self.phases.append((phase, time.time()))
         self.write("starting")
 
     def write(self, state: str, error: str = "") -> None:
@@ -98,14 +98,19 @@ class HeartbeatWriter:
         stages = {
             stage.name: _stage_heartbeat(stage, self.folder, reports[stage.name].values()) for stage in self.stages
         }
+        now = time.time()
+        began = max(self.started_at, self.phases[0][1] if self.phases else 0.0)
+        if not self.ready_at and stages and all(each["round_ended_at"] > began for each in stages.values()):
+            self.ready_at = now
         heartbeat = {
             "job": self.job,
             "state": state,
             "error": redact_secrets(error),
             "pid": os.getpid(),
             "started_at": self.started_at,
-            "heartbeat_at": time.time(),
-            "phase": self.phase if state == "starting" else "",
+            "heartbeat_at": now,
+            "phases": self.phases,
+            "ready_at": self.ready_at,
             "stages": stages,
             "recovered": [
                 f"{stage.id}[{unit}]: {report.recovered}"
@@ -142,7 +147,10 @@ def run_job(job: Job, settings: StreamSettings) -> None:
     folder = settings.folder(job.name)
     with folder.application_lock():
         folder.discard_leftovers()
+        launched = folder.starting_process()
         heartbeat = HeartbeatWriter(job.name, folder)
+        if launched is not None:
+            heartbeat.phases.append((LOADING, launched.started_at))
         heartbeat.begin_phase(f"listing the topics of Kafka at {settings.cluster.servers}")
         try:
             while not _run_until_grown(job, settings, folder, heartbeat):
@@ -168,19 +176,14 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, heartbeat: Heart
     with ExitStack() as exit_stack:
         deadline = exit_stack.enter_context(Deadline(_CLOSE_SECONDS))
         log = exit_stack.enter_context(closing(Kafka(settings.cluster)))
-        log.create(job.client_topics, log_append_time=True)
+        log.create(TopicSpec(name, count, log_append_time=True) for name, count in job.client_topics.items())
         units = log.units(job.topic)
         heartbeat.begin_phase("creating its own topics")
-        topics = topics_of_stages(job, units)
-        compacted, short_lived = compacted_topics(job, units), short_lived_topics(job, units)
-        log.create({topic: count for topic, count in topics.items() if topic not in compacted | short_lived})
-        log.create(dict.fromkeys(compacted, 1), compacted=True)
-        log.create(dict.fromkeys(short_lived, 1), retention_seconds=RETENTION_SECONDS)
-        if job.dead_letters in topics:
-            log.grow(job.dead_letters, topics[job.dead_letters])
-        check_parallelism(job, units, log)
+        placed = make_stages(job, units, settings)
+        log.create(topic_specs(job.name, placed))
+        check_parallelism(job, placed, log)
         job.prepare(folder)
-        stages = assign_lives(make_stages(job, units, settings), log, folder.lives())
+        stages = assign_lives(placed, log, folder.lives())
         folder.record_lives({stage.name: stage.life for stage in stages})
         platform_settings = Settings(
             sync_timeout=_SYNC_TIMEOUT_SECONDS
@@ -223,6 +226,7 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, heartbeat: Heart
                 monitor.export(read_status(job.name, folder, now), now)
             stop_if_abandoned(heartbeat, time.time())
 
+        heartbeat.begin_phase("running the first round of each stage")
         with deadline.after():
             _watch(queries, folder, tick)
 
@@ -314,14 +318,12 @@ def _queries(
         begin_phase("starting its stages")
         queries = []
         for stage in stages:
-            watched_files = WatchedFiles(str(folder.path.resolve()), stage.broadcast_files, stage.hold_files)
-            checkpoint = settings.state_folder / job.name / _QUERIES / stage.name
-            start_stage = partial(
-                start_query, session, stage, settings.cluster, watched_files, checkpoint,
-                units=stage.units, tasks=settings.stream_tasks_per_stage, seconds=seconds,
-                latest=job.latest and not stage.reads_own_job,
+            launch = StageLaunch(
+                stage, settings.cluster, str(folder.path.resolve()), settings.stream_tasks_per_stage, seconds,
+                job.latest and not stage.reads_own_job,
             )  # fmt: skip
-            queries.append(StageQuery(start_stage))
+            checkpoint = settings.state_folder / job.name / _QUERIES / stage.name
+            queries.append(StageQuery(partial(start_query, session, launch, checkpoint)))
         yield queries
     finally:
         session.stop()

@@ -14,6 +14,7 @@ from typing import Any
 
 from springline.persistence.text.formatting import format_count, format_seconds
 
+LOADING = "loading its code"  # what an application does first
 SILENT_SECONDS = 15.0
 """Seconds without a heartbeat after which a job that is alive counts as stalled."""
 LAG_SECONDS = 60.0
@@ -87,7 +88,7 @@ def health_of(state: str, heartbeat: Mapping[str, Any], now: float) -> JobHealth
         case "stopped":
             return JobHealth(Health.STOPPED, error or "it was asked to stop", at)
         case "starting":
-            return JobHealth(Health.STARTING, heartbeat.get("phase") or "loading its code", heartbeat.get("started_at"))
+            return JobHealth(Health.STARTING, _phase(heartbeat), heartbeat.get("started_at"))
         case "failed":
             return JobHealth(Health.FAILED, error or "it failed; its log says why", at)
         case "dead":
@@ -160,3 +161,9 @@ def _lag_reason(messages: int, age: float, drain: float | None, pressed: Mapping
     throttled = [each["upstream"] for each in pressed[slow]["throttles"]]
     cause = f"is overloaded and throttles {' and '.join(throttled)}" if throttled else "is the slowest stage"
     return f"{', '.join(lag)}: {slow} {cause}"
+
+
+def _phase(heartbeat: Mapping[str, Any]) -> str:
+    """Return what an application does while it starts."""
+    phases = heartbeat.get("phases")
+    return str(phases[-1][0]) if phases else LOADING

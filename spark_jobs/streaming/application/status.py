@@ -6,8 +6,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from springline.spark_jobs.streaming.application.health import SILENT_SECONDS, Health, health_of
+from springline.spark_jobs.streaming.application.health import LOADING, SILENT_SECONDS, Health, health_of
 from springline.spark_jobs.streaming.job_folder import JobFolder
+
+
+@dataclass(frozen=True)
+class StartPhase:
+    """A phase of a job's start: what it did or waited for, and for how many seconds."""
+
+    name: str
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -17,7 +25,8 @@ class JobStatus:
     `state` is starting, running, silent (alive, but without a heartbeat for `SILENT_SECONDS`), stopped, failed, dead
     (it has ended without reporting why) or never started; for a stopped job, `error` is the reason if nobody asked it
     to stop. `started_at` is when it was started, and `heartbeat_at` the time of its last heartbeat, in seconds since
-    1970. `phase` is what it does or waits for while it is starting. A stage is paused while no rounds are planned.
+    1970. `phase` is what it does or waits for while it is starting, `start` the phases of its start so far, until every
+    stage had completed a round. A stage is paused while no rounds are planned.
     `health` is the health by rule (`health.py`) with its reason in one sentence, and since when it is so.
     `tracking` is the status of record tracking, if enabled (`tracking/monitor.py`), `backpressure` the queue sizes and
     throttles (`backpressure/regulator.py`), `routing` the load balance of a join's units (`join/rebalance.py`).
@@ -33,6 +42,7 @@ class JobStatus:
     tracking: Mapping[str, Any] = field(default_factory=dict)
     backpressure: Mapping[str, Any] = field(default_factory=dict)
     phase: str = ""
+    start: tuple[StartPhase, ...] = ()
     routing: Mapping[str, Any] = field(default_factory=dict)
     health: Health = Health.OK
     health_reason: str = ""
@@ -64,7 +74,8 @@ def read_status(job: str, folder: JobFolder, now: float) -> JobStatus:
             started_at=starting.started_at,
             stages=heartbeat["stages"] if heartbeat else {},
             pid=starting.pid,
-            phase="loading its code",
+            phase=LOADING,
+            start=(StartPhase(LOADING, now - starting.started_at),),
         )
         return _with_health(status, {"started_at": starting.started_at}, now)
     if heartbeat is None:
@@ -79,7 +90,8 @@ def read_status(job: str, folder: JobFolder, now: float) -> JobStatus:
         (heartbeat["started_at"], heartbeat["pid"], heartbeat["heartbeat_at"]) if is_alive else (None, None, 0.0)
     )
     tracking, backpressure, routing = (heartbeat.get(name, {}) for name in ("tracking", "backpressure", "routing"))
-    phase = heartbeat.get("phase", "") if is_alive else ""
+    start = _phases(heartbeat, now) if is_alive else ()
+    phase = start[-1].name if start and state in ("starting", "silent") and not heartbeat.get("ready_at") else ""
     status = JobStatus(
         job,
         state,
@@ -91,9 +103,17 @@ def read_status(job: str, folder: JobFolder, now: float) -> JobStatus:
         tracking,
         backpressure,
         phase,
+        start,
         routing,
     )
     return _with_health(status, heartbeat, now)
+
+
+def _phases(heartbeat: Mapping[str, Any], now: float) -> tuple[StartPhase, ...]:
+    """Return the phases of a start: each ends when the next one begins, the last when every stage has a round."""
+    phases = heartbeat.get("phases", ())
+    ends = [*(began for _, began in phases[1:]), heartbeat.get("ready_at") or now]
+    return tuple(StartPhase(name, end - began) for (name, began), end in zip(phases, ends, strict=True))
 
 
 def _with_health(status: JobStatus, heartbeat: Mapping[str, Any], now: float) -> JobStatus:

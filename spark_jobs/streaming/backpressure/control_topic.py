@@ -18,7 +18,7 @@ from springline.spark_jobs.streaming.backpressure.signals import LONGEST_LEASE, 
 from springline.spark_jobs.streaming.errors import MessagesLostError, StreamError
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord, TopicSpec
 
 RETENTION_SECONDS = 60.0
 _BROKER_TIMEOUT = 2.0  # seconds that one attempt waits for the broker
@@ -47,7 +47,7 @@ class ControlTopic(ThreadedChannel):
         while not self._over.is_set():
             with closing(Kafka(self._cluster, timeout=_BROKER_TIMEOUT)) as log:
                 try:
-                    log.create({self._topic: 1}, retention_seconds=RETENTION_SECONDS)
+                    log.create([TopicSpec(self._topic, retention_seconds=RETENTION_SECONDS)])
                     self._errors[name] = ""
                     work(log)
                 except StreamError as error:

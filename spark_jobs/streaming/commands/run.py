@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -61,8 +62,11 @@ def start(
     say = discard_text if as_json else lambda line: print(line, file=sys.stderr, flush=True)
     with progress(f"starting {job}", quiet=as_json):
         status = start_and_wait(job, folder, timeout, say, launch)
+    took = f", after {sum(phase.seconds for phase in status.start):.1f} s" if status.start else ""
     print_result(
-        as_json, {"job": job, "state": status.state, "pid": status.pid}, f"{job}: running, process {status.pid}"
+        as_json,
+        {"job": job, "state": status.state, "pid": status.pid, "start": [asdict(phase) for phase in status.start]},
+        f"{job}: running, process {status.pid}{took}",
     )
 
 

@@ -135,7 +135,7 @@ class Router:
 
     def __call__(self, state: State, step_input: Input) -> Output:
         """Process one round."""
-        table = self._read_table(step_input.round.versions[TABLE])
+        table = self._read_table(step_input.round.broadcast_values[TABLE])
         sides = SIDES if self._is_self_join else (SIDES[step_input.unit % len(SIDES)],)
         source = self._sources[sides[0]]
         needed = {name for side in sides for name in self._condition.fields(side)}

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
-
-from springline.persistence.model.codec import Codec
 
 logger = logging.getLogger("springline.kafka")  # of librdkafka's own messages too, such as refused connections
 
@@ -35,17 +33,3 @@ class Cluster:
             **own,
             **self.options,
         }
-
-    def encode(self) -> str:
-        """Encode the cluster as an option of a Spark query: one line, the same for the same cluster."""
-        return _CLUSTERS.encode(replace(self, options=dict(sorted(self.options.items())))).decode()
-
-    @staticmethod
-    def decode(text: str) -> Cluster:
-        """Decode an option, the inverse of `encode`; raises `DecodeError`."""
-        return _CLUSTERS.decode(text.encode(), "the option of a Spark query")
-
-
-_CLUSTERS: Codec[Cluster] = Codec(
-    Cluster, 1, "a cluster", "install the same version of Springline on Spark's executors and its driver"
-)

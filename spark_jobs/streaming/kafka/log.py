@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import starmap
 from math import ceil
 from typing import Any
 
@@ -37,6 +38,7 @@ from springline.spark_jobs.streaming.runtime.message_log import (
     NO_ROUND,
     OutgoingRecord,
     RoundId,
+    TopicSpec,
     WriterPosition,
 )
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
@@ -61,6 +63,18 @@ class _TransactionalWriter:
 
     producer: Producer
     last_round_id: RoundId
+
+
+def _topic_config(spec: TopicSpec) -> dict[str, str]:
+    config = {"max.message.bytes": str(MAX_RECORD_BYTES), "retention.ms": "-1"}
+    if spec.retention_seconds is not None:
+        milliseconds = str(round(spec.retention_seconds * 1000))
+        config |= {"retention.ms": milliseconds, "segment.ms": milliseconds}
+    if spec.compacted:
+        config |= _COMPACTED
+    if spec.log_append_time:
+        config["message.timestamp.type"] = "LogAppendTime"
+    return config
 
 
 def _topic_id(uuid: Uuid) -> str:
@@ -97,27 +111,15 @@ class Kafka:
 
     # ---- what is there
 
-    def create(
-        self, topics: Mapping[str, int], *, log_append_time: bool = False, retention_seconds: float | None = None,
-        compacted: bool = False,
-    ) -> None:  # fmt: skip
-        """Create missing topics, each with its number of units; messages are retained until they are deleted.
+    def create(self, topics: Mapping[str, int] | Iterable[TopicSpec]) -> None:
+        """Create missing topics in one call, from their specs or numbers of units; when it returns, brokers know them.
 
-        When it returns, brokers know the topics. With `retention_seconds`, messages are deleted after about twice that
-        time. With `log_append_time`, messages are timestamped by the broker instead of the writer. `compacted` topics
-        retain the newest message of each key. Raises `LogUnavailableError`.
+        Raises `LogUnavailableError`.
         """
-        if not topics:
+        specs = list(starmap(TopicSpec, topics.items()) if isinstance(topics, Mapping) else topics)
+        if not specs:
             return
-        topic_config = {"max.message.bytes": str(MAX_RECORD_BYTES), "retention.ms": "-1"}
-        if retention_seconds is not None:
-            milliseconds = str(round(retention_seconds * 1000))
-            topic_config |= {"retention.ms": milliseconds, "segment.ms": milliseconds}
-        if compacted:
-            topic_config |= _COMPACTED
-        if log_append_time:
-            topic_config["message.timestamp.type"] = "LogAppendTime"
-        new_topics = [NewTopic(name, units, 1, config=topic_config) for name, units in topics.items()]
+        new_topics = [NewTopic(spec.name, spec.units, 1, config=_topic_config(spec)) for spec in specs]
         for name, future in self._admin.create_topics(
             new_topics, operation_timeout=30, request_timeout=self._timeout
         ).items():
@@ -128,9 +130,12 @@ class Kafka:
                     raise LogUnavailableError(
                         f"{name}: could not be created at {self._cluster.servers}: {error}"
                     ) from error
-        self._await_topics(topics, there=True)
+        self._await_topics([spec.name for spec in specs], there=True)
+        for spec in specs:
+            if spec.grows:
+                self._grow(spec.name, spec.units)
 
-    def grow(self, topic: str, units: int) -> None:
+    def _grow(self, topic: str, units: int) -> None:
         """Increase the number of units of a topic to `units`; raises `UnknownTopicError`, `LogUnavailableError`."""
         if len(self._topic(topic).units) >= units:
             return

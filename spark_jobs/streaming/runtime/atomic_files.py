@@ -34,13 +34,21 @@ def atomic_file(folder: Path) -> Iterator[Path]:
     """
     temporary = folder / f".{uuid.uuid4().hex}"
     try:
-        yield temporary
+        with full_disk_named(folder):
+            yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def full_disk_named(folder: Path) -> Iterator[None]:
+    """Raise `DiskFullError`, which names the folder, where the disk is full while inside."""
+    try:
+        yield
     except OSError as error:
         if error.errno in _DISK_FULL_ERRORS:
             raise DiskFullError(f"{folder}: {os.strerror(error.errno)}") from error
         raise
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def remove_temporary_files(folder: Path) -> None:

@@ -36,7 +36,7 @@ class BroadcastValue:
 
 @dataclass(frozen=True, slots=True)
 class TaskLoopEnd:
-    """The line that marks the end of a shift."""
+    """The line that marks the end of a task loop."""
 
 
 Line: TypeAlias = RoundPlan | BroadcastValue | PoisonMessages | TaskLoopEnd
@@ -52,14 +52,14 @@ class _RoundLine(_Line, tag="round"):
 
 class _BroadcastLine(_Line, tag="broadcast"):
     hash: str
-    content: Any
+    value: Any
 
 
 class _PoisonLine(_Line, tag="poison"):
     poison: PoisonMessages
 
 
-class _TaskLoopEndLine(_Line, tag="shift-end"):
+class _TaskLoopEndLine(_Line, tag="task-loop-end"):
     pass
 
 
@@ -92,7 +92,7 @@ def read_line(message: Message) -> Line | None:
     if isinstance(line, _RoundLine):
         return line.plan
     if isinstance(line, _BroadcastLine):
-        return BroadcastValue(line.hash, line.content)
+        return BroadcastValue(line.hash, line.value)
     return line.poison if isinstance(line, _PoisonLine) else TaskLoopEnd()
 
 
@@ -125,7 +125,7 @@ class History:
 
     def retain(self, *plans: RoundPlan) -> None:
         """Keep only these plans and the values that they reference, since a driver runs for a long time."""
-        referenced = {digest for plan in plans for digest in plan.versions.values()}
+        referenced = {digest for plan in plans for digest in plan.broadcast_hashes.values()}
         self.plans = {plan.round_id: plan for plan in plans}
         self.broadcast_values = {
             digest: value for digest, value in self.broadcast_values.items() if digest in referenced
@@ -144,9 +144,9 @@ class History:
         return self.plans[max(later)] if later else None
 
     def broadcast_values_of(self, plan: RoundPlan) -> dict[str, Any]:
-        """Return the values of a round's versions, by name; raises `MissingStateError`."""
+        """Return the broadcast values of a round, by name; raises `MissingStateError`."""
         try:
-            return {name: self.broadcast_values[digest] for name, digest in plan.versions.items()}
+            return {name: self.broadcast_values[digest] for name, digest in plan.broadcast_hashes.items()}
         except KeyError as missing:
             raise MissingStateError(f"round {plan.number} names {missing}, which is not in the rounds log") from None
 

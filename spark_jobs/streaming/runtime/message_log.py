@@ -22,6 +22,27 @@ WriterPosition = tuple[
 
 
 @dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic as it is created: its number of units, and which messages it retains.
+
+    Messages are retained until they are deleted, or for `retention_seconds`, about; `compacted`: only the newest one of
+    each key. With `log_append_time` the broker sets the times of messages, not their writer. With `grows`, an existing
+    topic with fewer units gets more.
+
+    Example:
+        >>> TopicSpec("pairs.results", units=2).compacted
+        False
+    """
+
+    name: str
+    units: int = 1
+    compacted: bool = False
+    retention_seconds: float | None = None
+    log_append_time: bool = False
+    grows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class OutgoingRecord:
     """A message to be sent: topic and unit, its bytes, its headers, its key.
 

@@ -19,7 +19,6 @@ from springline.spark_jobs.streaming.runtime.report_log import StageReports
 from springline.spark_jobs.streaming.runtime.stage import COMMAND, Stage
 from springline.spark_jobs.streaming.runtime.step import Message
 
-RETENTION_SECONDS = 60.0  # of questions and replies
 _QUESTION, _UNIT, _ROUND, _PART, _UNTIL = "question", "unit", "round", "part", "until"
 
 

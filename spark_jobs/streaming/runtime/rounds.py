@@ -12,22 +12,23 @@ TICK_SECONDS = 1.0  # interval of rounds in a stage without messages, so that th
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """A round of a stage: the offset range [from, to) of every unit, including empty ones, the clock, and versions.
+    """A round of a stage: the offset range [from, to) of every unit, also empty ones, the clock, and the broadcasts.
 
-    `versions` maps a name (queries, ring, table, settings, code) to the hash of its content. With `starts_incarnation`,
-    it is the start of an incarnation: each unit begins at its start offset, with the state of that number, which is
-    empty for number 0 and a savepoint's otherwise. `lag` is the number of offsets that were available and not admitted,
-    `lagging_units` the units with such offsets. `new_units` begin with this round and have no state before it. `topics`
-    are the ids of the topics of the offsets, by name. `last_busy_clock` is the clock of the newest round in which any
-    unit had messages; `quiet_seconds` of such a round is the number of seconds since the one before. `poison` has, by
-    unit, the offsets of the messages that it skips, with the reason: empty when planned, and later decided by a unit.
+    `broadcast_hashes` maps a name (queries, ring, table, settings, code) to the hash of its value. With
+    `starts_incarnation`, it is the start of an incarnation: each unit begins at its start offset, with the state of
+    that number, which is empty for number 0 and a savepoint's otherwise. `lag` is the number of offsets that were
+    available and not admitted, `lagging_units` the units with such offsets. `new_units` begin with this round and have
+    no state before it. `topics` are the ids of the topics of the offsets, by name. `last_busy_clock` is the clock of
+    the newest round in which any unit had messages; `quiet_seconds` of such a round is the number of seconds since the
+    one before. `poison` has, by unit, the offsets of the messages that it skips, with the reason: empty when planned,
+    and later decided by a unit.
     """
 
     incarnation: int
     number: int
     clock: float
     ranges: Mapping[int, tuple[int, int]]
-    versions: Mapping[str, str] = field(default_factory=dict)
+    broadcast_hashes: Mapping[str, str] = field(default_factory=dict)
     starts_incarnation: bool = False
     lag: int = 0
     lagging_units: tuple[int, ...] = ()
@@ -120,7 +121,7 @@ def next_round(
     offset_bounds: Mapping[int, OffsetBounds],
     max_messages: Mapping[int, int],
     now: float,
-    versions: Mapping[str, str],
+    broadcast_hashes: Mapping[str, str],
     *,
     log: str,
     topics: Mapping[str, str] | None = None,
@@ -150,10 +151,14 @@ def next_round(
     lagging_units = tuple(unit for unit, count in lag_by_unit.items() if count)
     has_messages = any(to > start for start, to in ranges.values())
     plan = RoundPlan(
-        last.incarnation, last.number + 1, clock, ranges, dict(versions), lag=lag, lagging_units=lagging_units,
+        last.incarnation, last.number + 1, clock, ranges, dict(broadcast_hashes), lag=lag, lagging_units=lagging_units,
         new_units=tuple(sorted(set(ranges) - set(last.ranges))), topics=topics or {},
         last_busy_clock=clock if has_messages else last.last_busy_clock,
         quiet_seconds=clock - last.last_busy_clock if has_messages else 0.0,
     )  # fmt: skip
-    is_idle = not plan.messages and dict(versions) == dict(last.versions) and clock < last.clock + TICK_SECONDS
+    is_idle = (
+        not plan.messages
+        and dict(broadcast_hashes) == dict(last.broadcast_hashes)
+        and clock < last.clock + TICK_SECONDS
+    )
     return None if is_idle else plan

@@ -15,12 +15,13 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.errors import InvalidJobError, MessagesLostError, UnknownStepError
+from springline.spark_jobs.streaming.runtime.message_log import TopicSpec
 from springline.spark_jobs.streaming.runtime.stamps import MAX_STAGE_UNITS
 from springline.spark_jobs.streaming.runtime.step import State, Step
 
 COMMAND = "springline stream"
+QUESTION_SECONDS = 60.0  # for which questions to states and their answers are retained
 
 StateQuery: TypeAlias = Callable[[State, bytes], Iterable[pa.RecordBatch]]
 """Answers a question from the state of one unit, with batches of one schema."""
@@ -94,6 +95,21 @@ class StageSpec:
     def consumed_topics(self) -> tuple[str, ...]:
         """The topics whose offsets it records: the topic that it reads, and its feedback topic."""
         return (self.topic, *([self.feedback] if self.feedback else []))
+
+    def topics(self, job: str) -> list[TopicSpec]:
+        """Return the topics that `job` creates for the stage: its own, the one that it reads if a stage writes it, and
+        those of its output.
+
+        A topic between stages has as many units as the stage that reads it, an output topic as many as the stage.
+        """
+        specs = log_topics(job, self.name)
+        if self.state_query:
+            specs += [TopicSpec(topic, retention_seconds=QUESTION_SECONDS) for topic in state_topics(job, self.name)]
+        between = [self.topic] if self.reads_own_job else []
+        specs += [TopicSpec(topic, self.units) for topic in (*between, self.feedback, self.results) if topic]
+        if self.dead_letters:
+            specs.append(TopicSpec(self.dead_letters, self.units, grows=True))
+        return specs
 
     def sender(self, unit: int) -> int:
         """Return the sender number of a unit in stamps, unique among all units that write to the same topics."""
@@ -182,19 +198,10 @@ class Stage(StageSpec):
             raise UnknownStepError(f"{self.id}: its {what} is {path!r}, and the module {module} has no {name} to call")
         return function
 
-    def encode(self) -> str:
-        """Encode the stage as an option of a Spark query: one line, the same for the same stage."""
-        return _STAGES.encode(self).decode()
 
-    @staticmethod
-    def decode(text: str) -> Stage:
-        """Decode an option, the inverse of `encode`; raises `DecodeError`."""
-        return _STAGES.decode(text.encode(), "the option of a Spark query")
-
-
-_STAGES: Codec[Stage] = Codec(
-    Stage, 1, "a stage", "install the same version of Springline on Spark's executors and its driver"
-)
+def log_topics(job: str, stage: str) -> list[TopicSpec]:
+    """Return the topics of a stage's rounds and reports."""
+    return [TopicSpec(rounds_topic(job, stage)), TopicSpec(reports_topic(job, stage), compacted=True)]
 
 
 def rounds_topic(job: str, stage: str) -> str:

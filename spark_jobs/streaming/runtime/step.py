@@ -87,20 +87,20 @@ class Round:
         incarnation: of the job; each rewind starts the next one.
         number: of the round in its incarnation.
         clock: seconds since 1970; it never decreases.
-        versions: inputs that may change while the job runs, by name: the registry of queries, the ring, the routing
-            table.
+        broadcast_values: inputs that may change while the job runs, by name: the registry of queries, the ring, the
+            routing table.
         quiet_seconds: if the round has messages, the number of seconds before it without messages in any unit of the
             stage.
 
     Example:
-        >>> Round(0, 7, clock=1_767_225_600.0).versions
+        >>> Round(0, 7, clock=1_767_225_600.0).broadcast_values
         {}
     """
 
     incarnation: int
     number: int
     clock: float
-    versions: Mapping[str, Any] = field(default_factory=dict)
+    broadcast_values: Mapping[str, Any] = field(default_factory=dict)
     quiet_seconds: float = 0.0
 
 
@@ -134,7 +134,7 @@ class Input:
     Attributes:
         stage: the name of the stage.
         unit: the number of the unit: the partition that it reads.
-        round: the round's number, its clock (seconds since 1970), and the versions of inputs that may change.
+        round: the round's number, its clock (seconds since 1970), and the inputs that may change.
         messages: those at offsets [start, to) of the unit's log; they can be iterated once.
         watermarks: of each unit upstream that has sent one, in seconds of event time.
         idle_units: the units upstream that currently do not hold back the watermark.

@@ -1,20 +1,46 @@
-"""The Spark query of a stage, restarted if Spark could not connect to the Python worker that plans its rounds."""
+"""The Spark query of a stage; it starts again if Spark could not connect to the Python worker that plans its rounds."""
 
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from springline.spark_jobs.streaming.errors import StreamError
+from springline.spark_jobs.streaming.spark.stage_launch import StageLaunch
+from springline.spark_jobs.streaming.spark.unit_source import FORMAT, OPTION, UnitSource
 
 logger = logging.getLogger("springline.stream")
 
 # Spark gives the planning worker 10 s to start, which cannot be set; on a busy machine its imports take longer.
 _CONNECT_FAILURE = "Python worker failed to connect back"
 _MAX_ATTEMPTS = 5
+
+
+_ASYNCHRONOUS = {  # for many short batches: Spark writes its progress asynchronously
+    "asyncProgressTrackingEnabled": "true",
+    "asyncProgressTrackingCheckpointIntervalMs": "10000",
+    "_asyncProgressTrackingOverrideSinkSupportCheck": "true",
+}
+
+
+def start_query(session: SparkSession, launch: StageLaunch, checkpoint: Path) -> StreamingQuery:
+    """Start a stage as a Spark query, which continues from the rounds log and the states.
+
+    `checkpoint` is the folder of Spark's own checkpoint on the driver; it is deleted first, since it contains nothing
+    that the rounds log does not.
+    """
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    session.dataSource.register(UnitSource)
+    reader = session.readStream.format(FORMAT).option(OPTION, launch.encode()).load()
+    options = {} if launch.seconds else _ASYNCHRONOUS
+    writer = reader.writeStream.queryName(launch.stage.id).format("noop").options(**options)
+    return writer.option("checkpointLocation", str(checkpoint)).start()
 
 
 class StageQuery:

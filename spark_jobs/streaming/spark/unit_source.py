@@ -6,7 +6,7 @@ and the worker are imported where they are used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from springline.spark_jobs.streaming.spark.stage_planner import StagePlanner
 
 FORMAT = "springline-units"
+OPTION = "launch"
 _SCHEMA = "unit int"  # the stream has no rows
 
 
 class UnitSource(DataSource):
-    """The units of a stage as a stream without rows; see `data_source.start_query` for its options."""
+    """The units of a stage as a stream without rows; its option is a `StageLaunch`."""
 
     @classmethod
     def name(cls) -> str:
@@ -35,26 +36,26 @@ class UnitSource(DataSource):
         return _SCHEMA
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
-        return UnitReader(dict(self.options))
+        return UnitReader(self.options[OPTION])
 
 
 @dataclass
 class TaskAssignment(InputPartition):
-    """The units that one task runs, one after another, in each round of a shift."""
+    """The units that one task runs, one after another, in each round of a task loop."""
 
     task_loop: TaskLoop
     units: tuple[int, ...]
 
 
 class UnitReader(DataSourceStreamReader):
-    """Plans rounds on the driver, and runs them on executors, one shift per batch; Spark's offset is the start of a
-    shift.
+    """Plans rounds on the driver, and runs them on executors, one task loop per batch; Spark's offset is the start of a
+    task loop.
 
     The position to continue from is never read from that offset, but from the rounds log.
     """
 
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self._options = options
+    def __init__(self, launch: str) -> None:
+        self._launch = launch
         dump_stacks_on_signal()
 
     def initialOffset(self) -> dict[str, Any]:
@@ -69,18 +70,19 @@ class UnitReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         task_loop = self._planner.task_loop(end)
         units = task_loop.units
-        tasks = min(int(self._options["tasks"]), len(units)) or 1
+        tasks = min(self._planner.tasks, len(units)) or 1
         return [TaskAssignment(task_loop, tuple(units[task::tasks])) for task in range(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
         from springline.spark_jobs.streaming.spark.worker import run
 
         assert isinstance(partition, TaskAssignment)
-        run(self._options["stage"], self._options["cluster"], partition.task_loop, partition.units)
+        run(self._launch, partition.task_loop, partition.units)
         return iter(())
 
     @cached_property
     def _planner(self) -> StagePlanner:
+        from springline.spark_jobs.streaming.spark.stage_launch import StageLaunch
         from springline.spark_jobs.streaming.spark.stage_planner import StagePlanner
 
-        return StagePlanner(self._options)
+        return StagePlanner(StageLaunch.decode(self._launch))

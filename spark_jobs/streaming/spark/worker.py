@@ -18,7 +18,6 @@ from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.platform import open_platform
 from springline.persistence.settings import Settings
 from springline.spark_jobs.streaming.checkpoints.store import CheckpointStore
-from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import RoundId
 from springline.spark_jobs.streaming.runtime.stage import Stage
@@ -30,6 +29,7 @@ from springline.spark_jobs.streaming.runtime.worker.state_server import StateSer
 from springline.spark_jobs.streaming.runtime.worker.task_loop import TaskLoop, run_task
 from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.spark.stage_launch import StageLaunch
 
 _FREEZE_TASK = 3  # number of the task of a worker before which its objects are excluded from garbage collection
 _SYNC_TIMEOUT_SECONDS = 30.0  # for which a save waits for the under-store
@@ -46,40 +46,41 @@ class _WorkerProcess:
     server: StateServer | None
 
 
-_processes: dict[tuple[str, str], _WorkerProcess] = {}  # by stage and cluster
+_processes: dict[str, _WorkerProcess] = {}  # by launch
 _tasks = 0
 
 
-def run(stage: str, cluster: str, task_loop: TaskLoop, units: Sequence[int]) -> None:
-    """Run a shift in the units of one task; `stage` and `cluster` are JSON."""
+def run(launch: str, task_loop: TaskLoop, units: Sequence[int]) -> None:
+    """Run a task loop in the units of one task; `launch` is an encoded `StageLaunch`."""
     _freeze_garbage_collector()
-    process = _process_of(stage, cluster)
+    process = _process_of(launch)
     if process.server is not None:
         process.server.serve(units)
     run_task(process.worker, process.log, task_loop, units, process.recovery, process.checkpoints)
 
 
-def _process_of(stage: str, cluster: str) -> _WorkerProcess:
-    if (stage, cluster) not in _processes:
+def _process_of(launch: str) -> _WorkerProcess:
+    if launch not in _processes:
         dump_stacks_on_signal()
         configure_logging(
             MonitoringSettings(), sys.stderr
         )  # stderr of a worker goes to the log of the application or executor
-        settings, decoded, servers = StreamSettings(), Stage.decode(stage), Cluster.decode(cluster)
-        log, commit_log = Kafka(servers), Kafka(servers)
+        settings, decoded = StreamSettings(), StageLaunch.decode(launch)
+        stage, cluster = decoded.stage, decoded.cluster
+        log, commit_log = Kafka(cluster), Kafka(cluster)
         commit_log.connect()
         settings.make_folders()
-        states = settings.state_folders(decoded)
+        states = settings.state_folders(stage)
         states.remove_other_lives()
-        worker = StageWorker(decoded, states, log, commit_log)
+        worker = StageWorker(stage, states, log, commit_log)
         storage = _PlatformStorage()
         server = None
-        if decoded.state_query:
-            server = StateServer(worker, decoded.load_state_query(), lambda: Kafka(servers))
-        _processes[stage, cluster] = _WorkerProcess(
+        if stage.state_query:
+            server = StateServer(worker, stage.load_state_query(), lambda: Kafka(cluster))
+        _processes[launch] = _WorkerProcess(
             worker, log, StateRecovery(worker, log, storage), CheckpointWriter(worker, storage), server
         )
-    return _processes[stage, cluster]
+    return _processes[launch]
 
 
 class _PlatformStorage:

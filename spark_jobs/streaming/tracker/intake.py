@@ -18,7 +18,7 @@ class Intake:
 
     def __call__(self, state: State, step_input: Input) -> Output:
         """Process one round."""
-        ack_output = AckOutput(step_input.round.versions["ring"])
+        ack_output = AckOutput(step_input.round.broadcast_values["ring"])
         parts: list[TrackerRequests] = []
         dead: list[DeadLetter] = []
         for message in step_input.messages:

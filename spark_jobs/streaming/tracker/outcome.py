@@ -26,7 +26,7 @@ class OutcomeStep:
 
     def __call__(self, state: State, step_input: Input) -> Output:
         """Process one round."""
-        ack_output = AckOutput(step_input.round.versions["ring"])
+        ack_output = AckOutput(step_input.round.broadcast_values["ring"])
         acks: Acks = {}
         results: list[pa.RecordBatch] = []
         counts = dict.fromkeys(_OUTCOMES.values(), 0)

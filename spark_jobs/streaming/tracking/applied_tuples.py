@@ -211,9 +211,9 @@ def _count_finished(messages, low_watermarks):  # type: ignore[no-untyped-def]
     return finished
 
 
-def read_low_watermarks(versions: Mapping[str, Any]) -> Ids:
+def read_low_watermarks(broadcast_values: Mapping[str, Any]) -> Ids:
     """Return the low watermarks that a round names: an offset for each possible partition."""
     low_watermarks = np.zeros(1 << PARTITION_BITS, np.uint64)
-    for partition, offset in versions["low_watermarks"]["low_watermarks"].items():
+    for partition, offset in broadcast_values["low_watermarks"]["low_watermarks"].items():
         low_watermarks[int(partition)] = offset
     return low_watermarks

@@ -63,8 +63,8 @@ class Mapper:
 
     def __call__(self, state: State, step_input: Input) -> Output:
         """Process one round."""
-        content = step_input.round.versions["queries"]
-        queries = self._queries(content)
+        registry_json = step_input.round.broadcast_values["queries"]
+        queries = self._queries(registry_json)
         stream, cubes = queries.stream, queries.cubes
         scalars = state.scalars
         high = scalars.get("high")
@@ -74,8 +74,8 @@ class Mapper:
         for chunk in decoder.chunks(step_input.messages):
             mapper_round.add(chunk)
         buffers: dict[int, list[pa.RecordBatch]] = {unit: [] for unit in range(self._units)}
-        if scalars.get("version") != content["version"]:
-            change_buffer = CoverageChange(step_input.unit, content["version"], high, coverage).buffer()
+        if scalars.get("version") != registry_json["version"]:
+            change_buffer = CoverageChange(step_input.unit, registry_json["version"], high, coverage).buffer()
             for unit in buffers:
                 buffers[unit].append(change_buffer)
         groups = 0
@@ -91,7 +91,7 @@ class Mapper:
             resumed = clock
         next_scalars = {
             "high": mapper_round.high if mapper_round.high > _BEFORE_ALL else None,
-            "version": content["version"],
+            "version": registry_json["version"],
             "coverage": coverage,
             "active": active,
             "resumed": resumed,
@@ -120,13 +120,13 @@ class Mapper:
             gauges={"watermark": None if idle else watermark},
         )
 
-    def _queries(self, content: Any) -> _Queries:
+    def _queries(self, registry_json: Any) -> _Queries:
         """Return the queries of a registry version; cached, since reading them takes longer than a round."""
-        if self._cached_queries is None or self._cached_queries[0] != content:
-            registry = from_json_value(QueryRegistry, content, "the queries of a round")
+        if self._cached_queries is None or self._cached_queries[0] != registry_json:
+            registry = from_json_value(QueryRegistry, registry_json, "the queries of a round")
             stream = registry.stream(self._stream)
             cubes = cubes_of(registry.queries(self._stream), stream)
-            self._cached_queries = (content, _Queries(stream, cubes, with_bases(cubes)))
+            self._cached_queries = (registry_json, _Queries(stream, cubes, with_bases(cubes)))
         return self._cached_queries[1]
 
 

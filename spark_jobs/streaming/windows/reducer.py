@@ -44,13 +44,13 @@ class Reducer:
 
     def __call__(self, state: State, step_input: Input) -> Output:
         """Process one round."""
-        content = step_input.round.versions["queries"]
-        stream, queries, cubes = self._read_registry(content)
+        registry_json = step_input.round.broadcast_values["queries"]
+        stream, queries, cubes = self._read_registry(registry_json)
         ids = {cube.id for cube in cubes}
         measures = {query.name: measures_of(query.aggregates) for query in queries.values()}
         counts: Counter[str] = Counter()
         buffers = [_read_buffer(step_input, message) for message in step_input.messages]
-        newer = _newer_cubes(state.scalars.get("newer", {}), buffers, content["version"], ids)
+        newer = _newer_cubes(state.scalars.get("newer", {}), buffers, registry_json["version"], ids)
         spans: Spans = state.scalars.get("spans", {})
         fresh: dict[str, list[pa.RecordBatch]] = {}
         bases: list[pa.RecordBatch] = []
@@ -103,13 +103,13 @@ class Reducer:
             gauges={"watermark": None if now.closed is None else now.closed / MICROS},
         )
 
-    def _read_registry(self, content: Any) -> _RegistryContent:
+    def _read_registry(self, registry_json: Any) -> _RegistryContent:
         """Return a version of the registry; cached, because reading the queries takes longer than a round."""
-        if self._cached_registry is None or self._cached_registry[0] != content:
-            registry = from_json_value(QueryRegistry, content, "the queries of a round")
+        if self._cached_registry is None or self._cached_registry[0] != registry_json:
+            registry = from_json_value(QueryRegistry, registry_json, "the queries of a round")
             stream = registry.stream(self._stream)
             queries = {query.name: query for query in registry.queries(self._stream)}
-            self._cached_registry = (content, (stream, queries, cubes_of(queries.values(), stream)))
+            self._cached_registry = (registry_json, (stream, queries, cubes_of(queries.values(), stream)))
         return self._cached_registry[1]
 
 

@@ -39,9 +39,9 @@ class Count:
             counts = {"rows": sum(map(len, arrays)), "doubled": 0}
             results, after = self._emit_counts(self._add_words(state, arrays), step_input)
             return Output(after, results=results, counts=counts)
-        low_watermarks = read_low_watermarks(step_input.round.versions)
+        low_watermarks = read_low_watermarks(step_input.round.broadcast_values)
         applied = AppliedTuples(low_watermarks, state.runs.get(APPLIED, ()), state.scalars.get(APPLIED))
-        receiver = _Receiver(applied, AckOutput(step_input.round.versions["ring"]), step_input.unit)
+        receiver = _Receiver(applied, AckOutput(step_input.round.broadcast_values["ring"]), step_input.unit)
         arrays = [receiver.receive(batch, self._exactly_once) for batch in batches]
         results, after = self._emit_counts(self._add_words(state, arrays), step_input)
         after = State({**after.scalars, APPLIED: applied.last()}, {**after.runs, APPLIED: applied.runs()})

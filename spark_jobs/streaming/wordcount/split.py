@@ -218,7 +218,7 @@ class Split:
         return self._with_registration(output, fold, step_input)
 
     def _with_registration(self, output: Output, fold: Fold | None, step_input: Input) -> Output:
-        ackers = AckOutput(step_input.round.versions["ring"])
+        ackers = AckOutput(step_input.round.broadcast_values["ring"])
         epoch, acks = ackers.encoder.epoch, {}
         if (
             step_input.to > step_input.start or output.state.scalars.get("epoch") != epoch

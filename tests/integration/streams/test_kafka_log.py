@@ -15,7 +15,7 @@ from springline.spark_jobs.streaming.errors import (
 )
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord, TopicSpec
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
 from springline.spark_jobs.streaming.runtime.topic_union import union_name
 from tests.support.servers.servers import Running
@@ -165,8 +165,8 @@ def test_a_topic_that_is_recreated_is_empty_and_has_another_id_and_one_that_grow
     """That distinguishes them, whatever offsets they hold; to remove one that is not there is no error."""
     sent(log, topic, b"a", b"b")
     first = log.ids(topic)
-    log.grow(topic, 3)
-    log.grow(topic, 2)  # it has more
+    log.create([TopicSpec(topic, 3, grows=True)])
+    log.create([TopicSpec(topic, 2, grows=True)])  # it has more
     assert log.units(topic) == 3 and log.ids(topic) == first and topic in log.all_topics()
     log.remove([topic, f"{topic}-nowhere"])
     log.create({topic: 1})

@@ -103,5 +103,6 @@ def test_a_dataset_takes_so_many_calls(cluster: Settings) -> None:
         with counted_calls(platform) as sent:
             assert platform.persister.drain().persisted == 1
         platform.cache.delete("calls")
-    assert written <= Counter(statements=34, transactions=9, requests=7, connections=1)
+    # One of the requests asks a worker whether it answers, if that is some time ago.
+    assert written <= Counter(statements=34, transactions=9, requests=8, connections=2)
     assert sent <= Counter(statements=30, transactions=13, requests=13, steps=3)

@@ -246,8 +246,8 @@ def since_of(simulation: JoinSimulation) -> dict[int, int]:
     """By the number of each round, the first one whose rows answer in it."""
     history = read_history(simulation.stages[0], simulation.log)
     return {
-        plan.number: history.broadcast_values[plan.versions[TABLE]]["commands"]["retained_since"]
-        if plan.versions
+        plan.number: history.broadcast_values[plan.broadcast_hashes[TABLE]]["commands"]["retained_since"]
+        if plan.broadcast_hashes
         else 0
         for plan in history.plans.values()
     }

@@ -222,7 +222,9 @@ def stuck_heartbeat(number: int) -> dict[str, Any]:
 
 def fresh_heartbeat(number: int) -> dict[str, Any]:
     """A heartbeat of `fresh`, which waits for Spark."""
-    return {**heartbeat("starting", {}), "started_at": time.time() - 6, "phase": "starting Spark on local[8]"}
+    now = time.time()
+    phases = [["loading its code", now - 9], ["starting Spark on local[8]", now - 6]]
+    return {**heartbeat("starting", {}), "started_at": now - 6, "phases": phases, "ready_at": 0.0}
 
 
 def put_history(folder: JobFolder, rows_per_second: float, lag: float) -> None:

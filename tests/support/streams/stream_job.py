@@ -17,7 +17,7 @@ from springline.spark_jobs.streaming.application.status import JobStatus
 from springline.spark_jobs.streaming.examples.datagen import send
 from springline.spark_jobs.streaming.examples.flights import TimedMessage
 from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows
-from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord, TopicSpec
 from tests.support.servers.servers import Running
 from tests.support.streams.application import Application
 
@@ -67,7 +67,7 @@ class StreamJob(Application):
     def add_partition(self) -> None:
         """Let the topic have one more."""
         with self.kafka.log() as log:
-            log.grow(self.name, log.units(self.name) + 1)
+            log.create([TopicSpec(self.name, log.units(self.name) + 1, grows=True)])
 
     # ---- waiting for it
 

@@ -34,11 +34,11 @@ def test_a_job_keeps_its_number_of_units(tmp_path: Path, declaration: str, setti
     """The setting is named, with its value of before and that of now; the same number is right."""
     job = read_job(written(tmp_path, f"[job]\n{declaration.format(before)}"), "job")
     log = MemoryLog(topics_of_stages(job, 3))
-    check_parallelism(job, 3, log)
+    check_parallelism(job, job.stages(3), log)
     changed_job = read_job(written(tmp_path, f"[job]\n{declaration.format(now)}"), "job")
     expected = rf"job 'job': {setting} was {before} when it first ran, and is {now} now"
     with pytest.raises(InvalidJobError, match=expected):
-        check_parallelism(changed_job, 3, log)
+        check_parallelism(changed_job, changed_job.stages(3), log)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ from springline.spark_jobs.streaming.errors import InvalidJobError, UnknownJobEr
 from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_job, read_jobs
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.runtime.stage import Stage, StageSpec, place_stages
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
+from springline.spark_jobs.streaming.spark.stage_launch import StageLaunch
 from springline.spark_jobs.streaming.windows.errors import QueryExistsError
 from springline.spark_jobs.streaming.windows.queryable import queryable_job_of
 from springline.spark_jobs.streaming.windows.registry_file import change_registry, read_registry
@@ -128,7 +130,8 @@ def test_the_stages_of_a_job_have_topics_and_folders_of_their_own(tmp_path: Path
     settings = StreamSettings()
     folders = [settings.state_folders(replace(stage, life="life")).folder(0) for stage in (mapping, reducing)]
     assert folders[0] != folders[1]
-    assert Stage.decode(mapping.encode()).encode() == mapping.encode() and mapping.make_step()
+    launch = StageLaunch(mapping, Cluster("127.0.0.1:9092", {"sasl_password": "x"}), "/jobs/a", tasks=2, seconds=600.0)
+    assert StageLaunch.decode(launch.encode()).encode() == launch.encode() and mapping.make_step()
 
 
 @pytest.mark.parametrize(

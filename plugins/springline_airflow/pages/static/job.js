@@ -2,7 +2,7 @@
 
 import { jobUrl, post } from "./api.js";
 import { openConfirmation } from "./dialogs.js";
-import { h, tiles, timeElement } from "./elements.js";
+import { facts, h, tiles, timeElement } from "./elements.js";
 import { poll, airflowLink, showStatus } from "./shell.js";
 import { deadLettersOf, healthBadge, healthReason, isAlive, lagOf, watermarkOf } from "./health.js";
 import { joinPart } from "./join.js";
@@ -28,7 +28,7 @@ export function showJob(place, job) {
   showStatus("loading …");
   const refresh = poll(() => jobUrl(job), (status) => {
     morph(head, ...about(status, () => refresh()).flat(Infinity).filter(Boolean));
-    morph(details, h("h2", {}, "Stage counters"), stagesTable(status));
+    morph(details, h("h2", {}, "Stage counters"), stagesTable(status), ...startOf(status));
     if (isComplete) return;
     isComplete = true;
     const { may_change: mayChange, capabilities } = status;
@@ -59,6 +59,12 @@ function about(status, refresh) {
     ]),
     !alive && h("p", {}, "Trigger its DAG to start it."),
   ];
+}
+
+// How long the phases of its start took.
+function startOf({ start }) {
+  const seconds = start.reduce((total, phase) => total + phase.seconds, 0);
+  return start.length ? [h("h2", {}, "Start"), facts([...start.map((phase) => [phase.name, formatSeconds(phase.seconds)]), ["in all", formatSeconds(seconds)]])] : [];
 }
 
 function stop(job, refresh, opener) {

@@ -90,26 +90,26 @@ class Planner:
         topics = self._log.ids(*stage.consumed_topics)
         offset_bounds = self._offset_bounds()
         broadcast_values = self._read_broadcast_values()
-        versions = {name: content.hash for name, content in broadcast_values.items()}
+        hashes = {name: each.hash for name, each in broadcast_values.items()}
         now = self._now()
         lag = consumer_lag(last, offset_bounds)
         max_messages = self._admission_limit.max_messages(lag, now)
         self.has_lag = any(lag.values())
         with stage.with_remedy():
             clock = self._clock(last, now)
-            plan = next_round(last, offset_bounds, max_messages, clock, versions, log=stage.topic, topics=topics)
+            plan = next_round(last, offset_bounds, max_messages, clock, hashes, log=stage.topic, topics=topics)
         if plan is None:
             return None
         is_full_broadcast = plan.number % BROADCAST_INTERVAL == 0
-        # Values that earlier rounds named, but not the last one, are logged again: readers of a shift may lack them.
+        # Values that earlier rounds named, but not the last one, are logged again: tasks may lack them.
         changed = {
             name: each
             for name, each in broadcast_values.items()
-            if is_full_broadcast or each.hash != last.versions.get(name)
+            if is_full_broadcast or each.hash != last.broadcast_hashes.get(name)
         }
         new = {each.hash: each for each in changed.values()}
         self._append(appender, [*new.values(), plan])
-        history.broadcast_values |= {digest: content.value for digest, content in new.items()}
+        history.broadcast_values |= {digest: each.value for digest, each in new.items()}
         previous = history.plans.get(last.previous_round_id)
         history.retain(*([previous] if previous else []), last, plan)
         self._admission_limit.on_round_planned(plan, now)
@@ -129,7 +129,7 @@ class Planner:
         return max(now, last.clock + (now - since) * _SLOWER)
 
     def broadcast_values_of(self, plan: RoundPlan) -> dict[str, Any]:
-        """Return the values of the versions that a round names."""
+        """Return the broadcast values of a round, by name."""
         return self._open()[1].broadcast_values_of(plan)
 
     def open_rounds(self, first: RoundPlan) -> tuple[RoundPlan, ...]:
@@ -164,7 +164,7 @@ class Planner:
         return self._next_offset
 
     def end_task_loop(self) -> None:
-        """Log the end of the shift for all readers of the rounds log."""
+        """Log the end of the task loop for all readers of the rounds log."""
         self._append(self._open()[0], [TaskLoopEnd()])
 
     def _start(self, complete: RoundPlan | None) -> RoundPlan:

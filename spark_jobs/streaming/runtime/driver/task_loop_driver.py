@@ -1,9 +1,9 @@
-"""Drives the shifts of a stage: a round is planned when every unit has completed the round before the last.
+"""Drives the task loops of a stage: a round is planned when every unit has completed the round before the last.
 
 planned      | round 1 | round 2 |         | round 3 |
 completed                        | round 1 |         | round 2
 
-States are where the units run. When they are to be saved, for a savepoint or before the application ends, the shift
+States are where the units run. When they are to be saved, for a savepoint or before the application ends, the task loop
 ends, and a short one saves them: its only round is the last one, which is complete.
 """
 
@@ -22,10 +22,12 @@ from springline.spark_jobs.streaming.runtime.message_log import RoundId
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.worker.task_loop import TaskLoop
 
-TASK_LOOP_SECONDS = 600.0  # duration of a shift
-_STALLED_SECONDS = 20.0  # after which a round that not all units have completed ends the shift: a task may have no slot
-_SHORT_LOOPS = 100  # shifts of one round after that, in which tasks take turns
-_POLL_SECONDS = 0.1  # between two checks whether the shift must end, without a report of a unit
+TASK_LOOP_SECONDS = 600.0  # duration of a task loop
+_STALLED_SECONDS = (
+    20.0  # after which a round that not all units have completed ends the task loop: a task may have no slot
+)
+_SHORT_LOOPS = 100  # task loops of one round after that, in which tasks take turns
+_POLL_SECONDS = 0.1  # between two checks whether the task loop must end, without a report of a unit
 _MIN_PAUSE, _MAX_PAUSE = 0.005, 0.1  # seconds between two polls for messages: an idle stage costs little CPU
 _PAUSE_SHARE = 0.1  # of the time since the last messages were planned
 
@@ -39,20 +41,20 @@ class SaveRequest:
 
 @dataclass(frozen=True)
 class TaskLoopStart:
-    """How a shift begins: with its first round, and with the round after which it saves the states, if any."""
+    """How a task loop begins: with its first round, and with the round after which it saves the states, if any."""
 
     first: RoundPlan
     save: RoundId | None = None
 
 
 class TaskLoopDriver:
-    """Drives the consecutive shifts of one stage.
+    """Drives the consecutive task loops of one stage.
 
     Args:
         planner: plans the rounds.
         is_paused: whether to plan nothing now.
-        seconds: the duration of a shift. With 0 seconds, and for some time after a round for which not all tasks had a
-            slot, a shift is one round.
+        seconds: the duration of a task loop. With 0 seconds, and for some time after a round for which not all tasks
+            had a slot, it is one round.
         save_request: returns the request to save the states, if there is one.
     """
 
@@ -71,12 +73,12 @@ class TaskLoopDriver:
         self._stopping = threading.Event()
         self._error: StreamError | None = None
         self._last_busy = time.monotonic()  # when there were messages last
-        self._short_loops_left = 0  # next shifts that last one round
+        self._short_loops_left = 0  # next task loops that last one round
 
     def first(self, timeout: float) -> TaskLoopStart | None:
-        """Return how the next shift begins; None if there is nothing to do for `timeout` seconds.
+        """Return how the next task loop begins; None if there is nothing to do for `timeout` seconds.
 
-        The previous shift has ended in all units. Raises the error with which its planning failed, if any.
+        The previous task loop has ended in all units. Raises the error with which its planning failed, if any.
         """
         self._close()
         if (saving := self._next_save()) is not None:
@@ -92,7 +94,7 @@ class TaskLoopDriver:
         return None
 
     def begin(self, start: TaskLoopStart) -> TaskLoop:
-        """Begin a shift; a repeated call returns the same shift."""
+        """Begin a task loop; a repeated call returns the same task loop."""
         current = self._task_loop
         if current is not None and (current.rounds[0], current.save) == (start.first, start.save):
             return current
@@ -100,9 +102,9 @@ class TaskLoopDriver:
         first = start.first
         rounds = self._planner.open_rounds(first) if start.save is None else (first,)
         broadcast_values = {
-            plan.versions[name]: content
+            plan.broadcast_hashes[name]: value
             for plan in rounds
-            for name, content in self._planner.broadcast_values_of(plan).items()
+            for name, value in self._planner.broadcast_values_of(plan).items()
         }
         is_long = self._seconds > 0 and not self._short_loops_left and start.save is None
         self._short_loops_left = max(self._short_loops_left - 1, 0)
@@ -111,17 +113,17 @@ class TaskLoopDriver:
         self._last = rounds[-1]
         if is_long:
             self._stopping.clear()
-            self._thread = threading.Thread(target=self._plan, args=(rounds,), name="shift", daemon=True)
+            self._thread = threading.Thread(target=self._plan, args=(rounds,), name="task-loop", daemon=True)
             self._thread.start()
         return self._task_loop
 
     def _must_end(self) -> bool:
-        """Return whether no further round is to be planned in this shift: because of a pause, or to save the states."""
+        """Return whether no further round is to be planned in this loop: because of a pause, or to save the states."""
         request = self._save_request()
         return self._is_paused() or (request is not None and request.round_id not in (None, self._saved))
 
     def _next_save(self) -> TaskLoopStart | None:
-        """Return a shift that saves the requested states, once for each round; None if there is nothing to save."""
+        """Return a task loop that saves the requested states, once for each round; None if there is nothing to save."""
         if (request := self._save_request()) is None:
             return None
         complete = self._planner.begin()
@@ -151,7 +153,7 @@ class TaskLoopDriver:
         return min(max((time.monotonic() - self._last_busy) * _PAUSE_SHARE, _MIN_PAUSE), _MAX_PAUSE)
 
     def _plan(self, rounds: Sequence[RoundPlan]) -> None:
-        """Plan rounds after those that are open until the shift is over, and log its end."""
+        """Plan rounds after those that are open until the task loop is over, and log its end."""
         try:
             self._plan_rounds(rounds)
             self._planner.end_task_loop()
@@ -177,7 +179,7 @@ class TaskLoopDriver:
                 return
 
     def _await_room(self, open_rounds: deque[RoundPlan]) -> bool:
-        """Wait until at most one round is open; returns False if the shift must end instead."""
+        """Wait until at most one round is open; returns False if the task loop must end instead."""
         while len(open_rounds) > 1:
             if not self._await_end(open_rounds[0]):
                 return False
@@ -185,7 +187,7 @@ class TaskLoopDriver:
         return True
 
     def _await_end(self, plan: RoundPlan) -> bool:
-        """Wait until all units have completed a round; returns False if the shift must end instead."""
+        """Wait until all units have completed a round; returns False if the task loop must end instead."""
         until = time.monotonic() + _STALLED_SECONDS
         while not self._planner.is_complete(plan, _POLL_SECONDS):
             if time.monotonic() > until:
@@ -196,7 +198,7 @@ class TaskLoopDriver:
         return True
 
     def _close(self) -> None:
-        """End the current shift, if any."""
+        """End the current task loop, if any."""
         if self._thread is not None:
             self._stopping.set()
             self._thread.join()

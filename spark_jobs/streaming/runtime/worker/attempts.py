@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from springline.spark_jobs.streaming.runtime.rounds import PoisonMessages, Round
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
 from springline.spark_jobs.streaming.runtime.step import Input, Message, TopicReader, no_topic_reader
-from springline.spark_jobs.streaming.runtime.worker.attempt_counts import AttemptCounts
+from springline.spark_jobs.streaming.runtime.worker.attempt_counts import running
 from springline.spark_jobs.streaming.runtime.worker.poison import TrialFailure, find_poison
 from springline.spark_jobs.streaming.runtime.worker.round_step import PreparedRound, RoundStep, StepResult, UnitRound
 from springline.spark_jobs.streaming.runtime.worker.trial_process import isolated_trials
@@ -44,31 +43,17 @@ def run_attempt(stage: Stage, folder: Path, log: MessageLog, step: RoundStep, un
     poison = unit_round.plan.poison.get(unit_round.unit)
     if poison is not None or start == to or not stage.dead_letters or stage.reads_feedback or not stage.max_attempts:
         return step.run(unit_round, poison or {})
-    earlier = AttemptCounts.read(folder, unit_round.plan.round_id)
-    if earlier.started:  # another attempt may have decided already
-        poison = read_poison(stage, log, unit_round.plan.round_id, unit_round.unit)
-        if poison is None and max(earlier.same_cause, earlier.crashes) >= stage.max_attempts:
-            with _counted(earlier, folder):  # trials may crash the worker too
-                poison = _find_poison(stage, log, step, unit_round, earlier.crashes >= stage.max_attempts)
-        if poison is not None:
-            return step.run(unit_round, poison)
-    with _counted(earlier, folder):
-        return step.run(unit_round, {})
-
-
-@contextmanager
-def _counted(earlier: AttemptCounts, folder: Path) -> Iterator[None]:
-    """Count what runs inside as a further attempt if it fails with a `RoundError`, or if the process dies meanwhile."""
-    current = earlier.with_start()
-    current.write(folder)
-    after = earlier
-    try:
-        yield
-    except RoundError as error:
-        after = current.with_failure(error.cause)
-        raise
-    finally:
-        after.write(folder)
+    with running(folder, unit_round.plan.round_id) as earlier:
+        try:
+            if earlier.has_failed:  # another attempt may have decided already
+                poison = read_poison(stage, log, unit_round.plan.round_id, unit_round.unit)
+                if poison is None and max(earlier.same_cause, earlier.crashes) >= stage.max_attempts:
+                    is_isolated = earlier.crashes >= stage.max_attempts
+                    poison = _find_poison(stage, log, step, unit_round, is_isolated)
+            return step.run(unit_round, poison or {})
+        except RoundError as error:
+            earlier.with_failure(error.cause).write(folder)
+            raise
 
 
 def _find_poison(

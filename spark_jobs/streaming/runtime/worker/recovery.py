@@ -36,7 +36,7 @@ class RecoveredState:
 
 
 class StateRecovery:
-    """Recovers the states that a worker needs for the rounds of a shift; it can be used for all shifts of the worker.
+    """Recovers the states that a worker needs for the rounds of a task loop; it can be used for all of them.
 
     Args:
         worker: the worker of the stage.
@@ -52,7 +52,7 @@ class StateRecovery:
         self._vacuumed_units: set[int] = set()
 
     def restore(self, units: Sequence[int], rounds: Sequence[RoundPlan]) -> list[RecoveredState]:
-        """Recover the states of units before `rounds`, the first of a shift, where they are lost; returns those.
+        """Recover the states of units before `rounds`, the first of a task loop, where they are lost; returns those.
 
         If a unit has reported later rounds, the state after these is recovered. Raises `MessagesLostError` if rounds
         must be replayed whose messages are no longer in the log, `TopicReplacedError` if the topic is another one now,

@@ -1,7 +1,7 @@
-"""A shift in a task: its units run consecutive rounds, as they appear in the rounds log.
+"""A task loop in a task: its units run consecutive rounds, as they appear in the rounds log.
 
 Starting a task in Spark takes longer than most rounds. So a task runs the first rounds, and then follows the rounds log
-until the end of the shift. The steps of a round run while the round before is committed (`round_pipeline`).
+until the end of the task loop. The steps of a round run while the round before is committed (`round_pipeline`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _ALONE_SECONDS = 15.0  # without a line, though a round is planned every second:
 
 @dataclass(frozen=True)
 class TaskLoop:
-    """The rounds that are planned when a shift begins, and the offset in the rounds log of the next line.
+    """The rounds that are planned when a task loop begins, and the offset in the rounds log of the next line.
 
-    These are at least one, and two if the previous shift has ended with two open rounds. Without a `next_offset`, the
-    shift ends with them. `broadcast_values` are those that they name, by their hash. With `save`, the states after that
-    round are saved first; the shift may begin with it, though it is complete.
+    These are at least one, and two if the previous loop has ended with two open rounds. Without a `next_offset`, this
+    one ends with them. `broadcast_values` are those that they name, by their hash. With `save`, the states after that
+    round are saved first; the loop may begin with it, though it is complete.
     """
 
     rounds: tuple[RoundPlan, ...]
@@ -39,7 +39,7 @@ class TaskLoop:
 
     @property
     def units(self) -> list[int]:
-        """The units that have a round in this shift, ascending."""
+        """The units that have a round in this task loop, ascending."""
         return sorted(self.rounds[-1].ranges)
 
 
@@ -47,7 +47,7 @@ def run_task(
     worker: StageWorker, log: MessageLog, task_loop: TaskLoop, unit_numbers: Sequence[int],
     recovery: StateRecovery | None = None, checkpoints: CheckpointWriter | None = None,
 ) -> int:  # fmt: skip
-    """Run a shift in these units; returns the number of rounds. Raises what `StageWorker.run` and the log raise.
+    """Run a task loop in these units; returns the number of rounds. Raises what `StageWorker.run` and the log raise.
 
     States that are lost are recovered first, and saved while rounds go on; by default there are no checkpoints. A retry
     finds completed rounds, reports them again, and continues after them. An attempt that finds a round completed after
@@ -77,7 +77,7 @@ def run_task(
 
 
 def _plans(log: MessageLog, rounds: str, task_loop: TaskLoop, broadcast_values: dict[str, Any]) -> Iterator[RoundPlan]:
-    """Yield the rounds of a shift; the values that a round names are added to `broadcast_values` before."""
+    """Yield the rounds of a task loop; the values that a round names are added to `broadcast_values` before."""
     yield from task_loop.rounds
     offset = task_loop.next_offset
     heard_at = time.monotonic()

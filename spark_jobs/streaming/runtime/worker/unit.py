@@ -94,7 +94,7 @@ class StageWorker:
     def run(self, plan: RoundPlan, broadcast_values: Mapping[str, Any], unit: int) -> bool:
         """Run a round in a unit and commit it; returns False if the round was completed before.
 
-        `broadcast_values` are the values of the plan's versions, by name. Raises what `begin` and `commit` raise.
+        `broadcast_values` are those of the plan, by name. Raises what `begin` and `commit` raise.
         """
         entry = self.begin(plan, broadcast_values, unit)
         self.commit([entry])

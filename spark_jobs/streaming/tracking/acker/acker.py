@@ -164,9 +164,9 @@ class Acker:
         """Process one round."""
         round_id = (step_input.round.incarnation, step_input.round.number)
         values = [bytes(message.value) for message in step_input.messages]
-        clock_paused = bool(step_input.round.versions["clock"]["paused"])
+        clock_paused = bool(step_input.round.broadcast_values["clock"]["paused"])
         entry = _LogEntry(
-            values, step_input.round.clock, clock_paused, *newest_epoch(step_input.round.versions["ring"])
+            values, step_input.round.clock, clock_paused, *newest_epoch(step_input.round.broadcast_values["ring"])
         )
         # Taken out: a failed attempt must not leave partial changes for the next one.
         memory = self._memories.pop(step_input.unit, None)

@@ -37,7 +37,7 @@ class Spring:
         """Process one round."""
         before = {name: value for name, value in state.scalars.items() if name != _EPOCH}
         output = self._step(State(before, state.runs), step_input)
-        ack_output = AckOutput(step_input.round.versions["ring"])
+        ack_output = AckOutput(step_input.round.broadcast_values["ring"])
         epoch = ack_output.encoder.epoch
         acks = {}
         if (
@@ -60,7 +60,7 @@ class Sink:
         output = self._step(state, step_input)
         folds = [root_id(ended.unit, ended.start) for ended in step_input.ended_rounds if ended.to > ended.start]
         values = {fold: _edge_of(fold, step_input.unit) for fold in folds}
-        return replace(output, acks=AckOutput(step_input.round.versions["ring"]).fold_acks(values))
+        return replace(output, acks=AckOutput(step_input.round.broadcast_values["ring"]).fold_acks(values))
 
 
 def _fold_of(step_input: Input, units: int) -> Fold:

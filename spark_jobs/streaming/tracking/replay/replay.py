@@ -64,7 +64,7 @@ class Replayer:
 
     def __call__(self, state: State, step_input: Input) -> Output:
         """Process one round."""
-        ack_output = AckOutput(step_input.round.versions["ring"])
+        ack_output = AckOutput(step_input.round.broadcast_values["ring"])
         output = _ReplayOutput()
         for ack_message in ack_messages(step_input):
             if ack_message.kind is MessageKind.RECORDS:

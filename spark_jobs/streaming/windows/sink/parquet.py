@@ -37,7 +37,7 @@ from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
-from springline.spark_jobs.streaming.runtime.stage import Stage, StageSpec, place_stages
+from springline.spark_jobs.streaming.runtime.stage import Stage, StageSpec, log_topics, place_stages
 from springline.spark_jobs.streaming.runtime.stamps import stamp_of
 from springline.spark_jobs.streaming.runtime.step import Message
 from springline.spark_jobs.streaming.settings import StreamSettings
@@ -282,8 +282,7 @@ class ParquetSink(BackgroundService):
                     return
                 with log_context(job=self._job.name), self._trying("writing results to datasets failed"):
                     try:
-                        log.create({stage.rounds: 1})
-                        log.create({stage.reports: 1}, compacted=True)
+                        log.create(log_topics(stage.job, stage.name))
                         writer.write_new_results()
                     except FencedError:  # another application of the job is the writer now
                         over = True

@@ -147,10 +147,12 @@ def reprocess_range(
     map_stage = replace(map_stage, arguments={**map_stage.arguments, "span": [span.begin, span.end]})
     # No unit becomes idle, and no ad hoc query will need slices later.
     streams = tuple(replace(stream, idle_timeout=None, adhoc_retention=0.0) for stream in registry.streams)
-    versions = {"queries": to_json_value(replace(registry, streams=streams))}
-    mappers = {unit: _RangeUnit(map_stage.name, unit, map_stage.make_step(), versions, now) for unit in sorted(extents)}
+    broadcast_values = {"queries": to_json_value(replace(registry, streams=streams))}
+    mappers = {
+        unit: _RangeUnit(map_stage.name, unit, map_stage.make_step(), broadcast_values, now) for unit in sorted(extents)
+    }
     reducers = [
-        _RangeUnit(reduce_stage.name, unit, reduce_stage.make_step(), versions, now)
+        _RangeUnit(reduce_stage.name, unit, reduce_stage.make_step(), broadcast_values, now)
         for unit in range(reduce_stage.units)
     ]
     summary = RangeSummary({unit: (extent.low, extent.high) for unit, extent in extents.items()})
@@ -193,10 +195,10 @@ def _inside(results: pa.RecordBatch, span: EventTimeRange) -> pa.RecordBatch:
 class _RangeUnit:
     """A unit of a stage that runs its rounds one after another in this process."""
 
-    def __init__(self, stage: str, unit: int, step: Step, versions: Mapping[str, Any], clock: float) -> None:
+    def __init__(self, stage: str, unit: int, step: Step, broadcast_values: Mapping[str, Any], clock: float) -> None:
         self._place = (stage, unit)
         self._step = step
-        self._versions = versions
+        self._broadcast_values = broadcast_values
         self._clock = clock
         self._state = State()
         self._round = 0
@@ -207,7 +209,7 @@ class _RangeUnit:
         """Process one round; the clock is constant."""
         self._round += 1
         step_input = Input(
-            *self._place, Round(1, self._round, self._clock, self._versions), messages, dict(watermarks or {}),
+            *self._place, Round(1, self._round, self._clock, self._broadcast_values), messages, dict(watermarks or {}),
             upstream_units=frozenset(upstream),
         )  # fmt: skip
         output = self._step(self._state, step_input)

@@ -102,7 +102,11 @@ def test_health_counts_from_its_first_moment_and_survives_an_oscillation() -> No
         ("never started", {}, JobHealth(Health.NEVER_STARTED, "no application of it has run yet")),
         ("stopped", {"heartbeat_at": 5.0}, JobHealth(Health.STOPPED, "it was asked to stop", 5.0)),
         ("stopped", {"heartbeat_at": 5.0, "error": "its lease ended"}, JobHealth(Health.STOPPED, "its lease ended", 5)),
-        ("starting", {"started_at": 4.0, "phase": "starting Spark"}, JobHealth(Health.STARTING, "starting Spark", 4.0)),
+        (
+            "starting",
+            {"started_at": 4.0, "phases": [["loading its code", 3.0], ["starting Spark", 4.5]]},
+            JobHealth(Health.STARTING, "starting Spark", 4.0),
+        ),
         ("failed", {"heartbeat_at": 5.0, "error": "no topic"}, JobHealth(Health.FAILED, "no topic", 5.0)),
         ("silent", {"heartbeat_at": NOW - 40}, JobHealth(Health.STALLED, "no heartbeat for 40 s", NOW - 40)),
     ],

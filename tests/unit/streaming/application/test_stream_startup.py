@@ -7,6 +7,8 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,8 @@ from springline.spark_jobs.streaming.application.status import JobStatus, read_s
 from springline.spark_jobs.streaming.application.supervision import Limits, decide_action
 from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.job_folder import JobFolder
+from springline.spark_jobs.streaming.runtime.report import UnitReport
+from springline.spark_jobs.streaming.runtime.stage import Stage
 
 STARTING = JobStatus("job", "starting", started_at=100.0, heartbeat_at=100.0, pid=7, phase="starting Spark on local[8]")
 STAGES = {"map": {"round": 0, "round_ended_at": 0.0}, "reduce": {"round": 3, "round_ended_at": 101.0}}
@@ -99,4 +103,22 @@ def test_what_an_application_does_while_it_starts_is_in_its_heartbeat(tmp_path: 
         decision = decide_action(status, (), time.time() + 500, Limits())
         assert "no heartbeat (starting Spark on local[8]) for 5" in decision.reason
         beats.write("running")
-        assert read_status("job", folder, time.time()).phase == ""
+        status = read_status("job", folder, time.time())
+        assert status.phase == "" and [phase.name for phase in status.start] == ["starting Spark on local[8]"]
+
+
+def test_a_start_takes_the_seconds_of_its_phases_until_each_stage_has_a_round(tmp_path: Path) -> None:
+    """What was waited for afterwards is not counted; one that starts again in its process begins anew."""
+    folder, stage = JobFolder(tmp_path / "job"), Stage("map", "", "rows", job="job")
+    reports: Any = SimpleNamespace(reports=lambda _: {0: UnitReport(0, 1, {}, 0, 0, 0.0, ended_at=time.time())})
+    with folder.application_lock():
+        beats = HeartbeatWriter("job", folder, (stage,), started_at=5.0, phases=[("loading its code", 3.0)])
+        beats.begin_phase("running the first round")
+        beats.reports = reports
+        beats.write("running")
+        beats.write("running")
+        loading, running = read_status("job", folder, time.time() + 100).start
+        assert loading.seconds > 1e9 and 0 <= running.seconds < 50
+        beats.begin_phase("partitions were added to its topic")
+        status = read_status("job", folder, time.time())
+        assert status.phase == "partitions were added to its topic" and len(status.start) == 1

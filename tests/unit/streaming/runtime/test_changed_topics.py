@@ -20,7 +20,7 @@ from springline.spark_jobs.streaming.runtime.topic_union import union_name
 from springline.spark_jobs.streaming.runtime.worker.recovery import RecoveredState
 from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.testing.memory_log import MemoryLog
-from tests.support.streams.next_shift import begin_next_shift
+from tests.support.streams.next_task_loop import begin_next_task_loop
 from tests.support.streams.saved_states import SavedStates, packed_savepoint
 
 
@@ -79,9 +79,9 @@ class Simulation:
                 units.run(plan, {}, unit)
         return plan
 
-    def begin_next_shift(self) -> list[RecoveredState]:
+    def begin_next_task_loop(self) -> list[RecoveredState]:
         """What tasks do first."""
-        return begin_next_shift(self.stage, self.states, self.log, self.storage)
+        return begin_next_task_loop(self.stage, self.states, self.log, self.storage)
 
     def save(self) -> None:
         """Save the newest state of each unit elsewhere."""
@@ -133,7 +133,7 @@ def test_a_job_that_is_killed_in_the_first_round_of_a_new_unit_goes_on(simulatio
     simulation.run(2)
     simulation.put("numbers", simulation.log.add_partition("numbers"), 10, 20)
     simulation.run(1, last_units=0)
-    simulation.begin_next_shift()
+    simulation.begin_next_task_loop()
     simulation.run(3)
     assert simulation.sums() == {0: 6, 1: 30}
 
@@ -145,7 +145,7 @@ def test_the_lost_state_of_a_unit_that_came_later_is_rebuilt_from_its_first_roun
     simulation.run(4)
     before = simulation.sums()
     shutil.rmtree(simulation.states.memory)
-    recoveries = simulation.begin_next_shift()
+    recoveries = simulation.begin_next_task_loop()
     assert {each.unit: (each.base, each.rounds) for each in recoveries} == {0: ((1, 0), 6), 1: ((1, 2), 4)}
     assert simulation.sums() == before and before[1] > 10
 
@@ -157,7 +157,7 @@ def test_a_unit_that_came_after_a_savepoint_starts_empty_after_a_rewind_to_it(si
     simulation.put("numbers", simulation.log.add_partition("numbers"), 10, 20)
     simulation.run(2)
     simulation.rewind(savepoint)
-    simulation.begin_next_shift()
+    simulation.begin_next_task_loop()
     simulation.run(5)
     assert simulation.sums() == {0: 6, 1: 30}
 
@@ -197,7 +197,7 @@ def test_a_topic_that_is_recreated_is_noticed_however_long_it_is(simulation: Sim
         simulation.run(1)
     shutil.rmtree(simulation.states.memory)
     with pytest.raises(TopicReplacedError, match="reset job"):
-        simulation.begin_next_shift()
+        simulation.begin_next_task_loop()
 
 
 def test_a_savepoint_of_a_topic_that_was_recreated_is_refused_and_its_beginning_is_not(simulation: Simulation) -> None:
@@ -209,7 +209,7 @@ def test_a_savepoint_of_a_topic_that_was_recreated_is_refused_and_its_beginning_
     with pytest.raises(TopicReplacedError, match="numbers was deleted and recreated since"):
         simulation.rewind(savepoint)
     simulation.rewind(BEGINNING)
-    simulation.begin_next_shift()
+    simulation.begin_next_task_loop()
     simulation.run(6)
     assert simulation.sums() == {0: 1000}
 
@@ -238,7 +238,7 @@ def test_a_job_that_never_ran_and_one_that_was_killed_in_a_round_are_as_they_sho
     two_units.run(3, last_units=1)
     two_units.save()
     two_units.check()
-    assert two_units.begin_next_shift() == []
+    assert two_units.begin_next_task_loop() == []
     two_units.save()
     two_units.check()
 
@@ -252,7 +252,7 @@ def test_each_lost_state_is_named(two_units: Simulation, persisted: tuple[int, i
     for unit in range(2):
         two_units.storage.save(two_units.stage, unit, two_units.states.store(unit), persisted)
         shutil.rmtree(two_units.states.folder(unit))
-    recoveries = two_units.begin_next_shift()
+    recoveries = two_units.begin_next_task_loop()
     assert [f"{each.base[1]}+{each.rounds}" for each in recoveries] == expected
 
 
@@ -336,4 +336,4 @@ def test_a_round_whose_messages_are_gone_says_what_helps_too(two_units: Simulati
     two_units.run(4, last_units=1)
     two_units.log.truncate("numbers")
     with pytest.raises(MessagesLostError, match=r"numbers\[1\]: messages .* no longer available; .*reset job"):
-        two_units.begin_next_shift()
+        two_units.begin_next_task_loop()

@@ -31,7 +31,7 @@ from springline.spark_jobs.streaming.runtime.worker.poison import TrialFailure, 
 from springline.spark_jobs.streaming.runtime.worker.trial_process import isolated_trials
 from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.testing.memory_log import KilledError, MemoryLog
-from tests.support.streams.next_shift import begin_next_shift
+from tests.support.streams.next_task_loop import begin_next_task_loop
 
 BAD, DEADLY = b"bad", b"deadly"
 calls = [0]  # of the step
@@ -164,7 +164,7 @@ def test_a_replay_leaves_out_the_same_though_the_step_gets_over_it_by_then(tmp_p
     simulation.attempt()
     gets_over[0] = True
     shutil.rmtree(simulation.states.memory)
-    begin_next_shift(simulation.stage, simulation.states, simulation.log)
+    begin_next_task_loop(simulation.stage, simulation.states, simulation.log)
     assert simulation.sum == 5
     plan = read_history(simulation.stage, simulation.log).last
     assert plan is not None and list(plan.poison) == [0]
@@ -328,13 +328,20 @@ def test_what_fails_after_the_step_is_no_attempt(tmp_path: Path) -> None:
     """However often; and the crashes of a round are not forgotten when the one before begins again."""
     simulation = Simulation(tmp_path, b"1")
     folder, following = simulation.states.folder(0), (1, 2)
-    AttemptCounts(following, started=2).write(folder)
+    AttemptCounts(following, crashes=2).write(folder)
     for _ in range(4):
         simulation.log.calls_until_death = 1  # the messages are read, nothing is sent
         with pytest.raises(KilledError):
             simulation.attempt()
         assert AttemptCounts.read(folder, simulation.plan.round_id).crashes == 0
     assert AttemptCounts.read(folder, following).crashes == 2
+
+
+def test_a_round_that_has_never_failed_writes_no_counts(tmp_path: Path) -> None:
+    """A round of a unit costs no file."""
+    simulation = Simulation(tmp_path, b"1")
+    simulation.attempt()
+    assert not (simulation.states.folder(0) / "attempts.json").exists()
 
 
 # ---- trials in processes of their own
@@ -378,7 +385,7 @@ def test_good_messages_are_not_blamed_for_the_clients_of_a_worker(tmp_path: Path
     simulation = Simulation(tmp_path, b"1", DEADLY, b"4", log=ClientLog)
     simulation.log.topics["others"] = [[Message(0, b"other")]]
     simulation.stage = replace(simulation.stage, step=f"{__name__}:make_reading_and_collecting")
-    AttemptCounts(simulation.plan.round_id, started=3).write(simulation.states.folder(0))
+    AttemptCounts(simulation.plan.round_id, crashes=3).write(simulation.states.folder(0))
     Client()
     simulation.attempt()
     assert simulation.sum == 5

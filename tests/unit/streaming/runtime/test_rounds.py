@@ -83,7 +83,7 @@ def test_a_changed_version_makes_a_round_at_once() -> None:
     plan = next_round(initial_plan({0: 0}), extents, {}, 1.0, V, log="log")
     assert plan is not None and next_round(plan, extents, {}, 1.0, V, log="log") is None
     next_plan = next_round(plan, extents, {}, 1.0, {"queries": "q2"}, log="log")
-    assert next_plan is not None and next_plan.versions == {"queries": "q2"}
+    assert next_plan is not None and next_plan.broadcast_hashes == {"queries": "q2"}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Shifts: many rounds in one task, planned while it runs; the states are those of rounds that are run one by one."""
+"""Task loops: many rounds in one task, planned while it runs; the states are those of rounds run one by one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MESSAGES = 12  # of each of two units, of which a round admits two
 
 def adding(state: State, step_input: Input) -> Output:
     """Adds up its messages, each times the factor of the round."""
-    factor = step_input.round.versions["settings"]["factor"]
+    factor = step_input.round.broadcast_values["settings"]["factor"]
     total = state.scalars.get("total", 0) + sum(int(bytes(message.value)) for message in step_input.messages) * factor
     return Output(State({"total": total}))
 
@@ -85,7 +85,7 @@ class Simulation:
         return [each.load(*(each.newest() or (1, 0))).state.scalars.get("total", 0) for each in versions]
 
     def planned(self, rounds: int) -> TaskLoop:
-        """A shift whose rounds are all planned, and whose end is."""
+        """A task loop whose rounds are all planned, and whose end is."""
         loop = self.begin_loop()
         plan = loop.rounds[0]
         for _ in range(rounds - 1):
@@ -94,12 +94,12 @@ class Simulation:
         return loop
 
     def begin_loop(self) -> TaskLoop:
-        """A shift whose first round is planned."""
+        """A task loop whose first round is planned."""
         first = self.next(self.planner.begin())
         return self.loop_from(first, self.planner.next_offset())
 
     def loop_from(self, first: RoundPlan, next_offset: int) -> TaskLoop:
-        """A shift that begins with a round, and follows the rounds log from that offset on."""
+        """A task loop that begins with a round, and follows the rounds log from that offset on."""
         named = self.planner.broadcast_values_of(first)
         return TaskLoop((first,), {first.versions[name]: value for name, value in named.items()}, next_offset)
 
@@ -138,48 +138,48 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 SUMS = [sum(10 * number + unit for number in range(MESSAGES)) for unit in (0, 1)]
 
 
-def test_a_task_runs_all_rounds_of_a_shift(simulation: Simulation) -> None:
+def test_a_task_runs_all_rounds_of_a_task_loop(simulation: Simulation) -> None:
     """In the units that it was given."""
-    shift = simulation.planned(20)
-    assert run_task(simulation.units(), simulation.log, shift, [0]) == 20
+    task_loop = simulation.planned(20)
+    assert run_task(simulation.units(), simulation.log, task_loop, [0]) == 20
     assert simulation.totals() == [SUMS[0], 0]
-    assert run_task(simulation.units(), simulation.log, shift, [1]) == 20
+    assert run_task(simulation.units(), simulation.log, task_loop, [1]) == 20
     assert simulation.totals() == SUMS
 
 
 @pytest.mark.parametrize("value", [b"", b"hello", b"\xff", b"7", b'{"round":1}', b'{"of":[1]}', b"{}", b"[" * 100_000])
 def test_what_somebody_else_writes_to_the_rounds_log_is_passed_over(simulation: Simulation, value: bytes) -> None:
-    """By the tasks of a shift, and by the next driver, which goes on with the round after the last."""
+    """By the tasks of a task loop, and by the next driver, which goes on with the round after the last."""
     simulation.log.put(simulation.stage.rounds, 0, value)
     plan = simulation.next(simulation.planner.begin())
     simulation.log.put(simulation.stage.rounds, 0, value)
-    shift = simulation.planned(20)
+    task_loop = simulation.planned(20)
     simulation.log.put(simulation.stage.rounds, 0, value)
-    assert shift.rounds[0].round_id == plan.round_id
-    assert run_task(simulation.units(), simulation.log, shift, [0, 1]) == 20
+    assert task_loop.rounds[0].round_id == plan.round_id
+    assert run_task(simulation.units(), simulation.log, task_loop, [0, 1]) == 20
     assert simulation.totals() == SUMS
     assert Planner(simulation.stage, simulation.log, simulation.time, simulation.contents).begin().number == 20
 
 
-def test_a_shift_of_one_round_ends_with_it(simulation: Simulation) -> None:
+def test_a_task_loop_of_one_round_ends_with_it(simulation: Simulation) -> None:
     """Whatever the log says."""
-    shift = replace(simulation.planned(3), next_offset=None)
-    assert run_task(simulation.units(), simulation.log, shift, [0, 1]) == 1
+    task_loop = replace(simulation.planned(3), next_offset=None)
+    assert run_task(simulation.units(), simulation.log, task_loop, [0, 1]) == 1
 
 
 @pytest.mark.parametrize("calls", range(2, 60, 3))
 def test_an_attempt_after_another_goes_on_where_that_died(simulation: Simulation, calls: int) -> None:
     """At any call of the log."""
-    shift = simulation.planned(20)
+    task_loop = simulation.planned(20)
     simulation.log.calls_until_death = calls
     with suppress(KilledError):
-        run_task(simulation.units(), simulation.log, shift, [0, 1])
+        run_task(simulation.units(), simulation.log, task_loop, [0, 1])
     simulation.log.calls_until_death = None
-    run_task(simulation.units(), simulation.log, shift, [0, 1])
+    run_task(simulation.units(), simulation.log, task_loop, [0, 1])
     assert simulation.totals() == SUMS
 
 
-def test_a_shift_goes_on_though_its_log_lags(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_loop_goes_on_though_its_log_lags(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     """A task that read that round once more would conclude that it was replaced, and end."""
     extents = simulation.log.offset_bounds
 
@@ -199,7 +199,7 @@ def test_a_shift_goes_on_though_its_log_lags(simulation: Simulation, monkeypatch
 
 def test_an_abandoned_task_ends_when_it_wakes(simulation: Simulation) -> None:
     """It was stopped after its first round; another attempt has gone on, and has more to do."""
-    shift = simulation.planned(20)
+    task_loop = simulation.planned(20)
     follow, others = simulation.log.follow, 0
 
     def fetch(topic: str, unit: int, start: int, seconds: float) -> list[Message]:
@@ -209,33 +209,33 @@ def test_an_abandoned_task_ends_when_it_wakes(simulation: Simulation) -> None:
     def stopped(topic: str, unit: int, start: int, seconds: float) -> list[Message]:
         nonlocal others
         simulation.await_round((1, 1))
-        others = others or run_task(simulation.units(), simulation.log_with(fetch), shift, [0, 1])
+        others = others or run_task(simulation.units(), simulation.log_with(fetch), task_loop, [0, 1])
         return follow(topic, unit, start, seconds)
 
-    assert run_task(simulation.units(), simulation.log_with(stopped), shift, [0, 1]) == 1
+    assert run_task(simulation.units(), simulation.log_with(stopped), task_loop, [0, 1]) == 1
     assert others == 5
     assert simulation.states.store(0).newest() == (1, 6)
 
 
-def test_what_rounds_name_may_change_within_a_shift(simulation: Simulation) -> None:
+def test_what_rounds_name_may_change_within_a_task_loop(simulation: Simulation) -> None:
     """The log has the new content before the first round that names it."""
-    shift = simulation.begin_loop()
+    task_loop = simulation.begin_loop()
     simulation.factor = 100
-    simulation.next(shift.rounds[0])
+    simulation.next(task_loop.rounds[0])
     simulation.planner.end_task_loop()
-    run_task(simulation.units(), simulation.log, shift, [0, 1])
+    run_task(simulation.units(), simulation.log, task_loop, [0, 1])
     assert simulation.totals()[0] > 0 and simulation.totals()[0] % 100 == 0  # the first round had only a 0
 
 
-def test_what_rounds_named_long_ago_may_be_named_again_within_a_shift(simulation: Simulation) -> None:
-    """The task of the shift does not have it: it is sent once more."""
+def test_what_rounds_named_long_ago_may_be_named_again_within_a_task_loop(simulation: Simulation) -> None:
+    """The task of the task loop does not have it: it is sent once more."""
     plan = simulation.next(simulation.planner.begin())
     simulation.factor = 3
-    shift = simulation.loop_from(simulation.next(plan), simulation.planner.next_offset())
+    task_loop = simulation.loop_from(simulation.next(plan), simulation.planner.next_offset())
     simulation.factor = 1
-    simulation.next(shift.rounds[0])
+    simulation.next(task_loop.rounds[0])
     simulation.planner.end_task_loop()
-    messages = simulation.log.fetch(simulation.stage.rounds, 0, shift.next_offset or 0, 1 << 40)
+    messages = simulation.log.fetch(simulation.stage.rounds, 0, task_loop.next_offset or 0, 1 << 40)
     lines = [read_line(message) for message in messages]
     assert [line.value for line in lines if isinstance(line, BroadcastValue)] == [{"factor": 1}]
 
@@ -271,16 +271,16 @@ def test_a_planner_remembers_no_more_than_what_its_last_three_rounds_name(simula
         simulation.planner.broadcast_values_of(plans[-4])
 
 
-def test_a_shift_goes_on_over_rounds_that_were_cut_from_the_log(simulation: Simulation) -> None:
+def test_a_task_loop_goes_on_over_rounds_that_were_cut_from_the_log(simulation: Simulation) -> None:
     """They are cut when no unit needs them: their states are persisted."""
-    shift = simulation.planned(6)
-    run_task(simulation.units(), simulation.log, shift, [0, 1])
+    task_loop = simulation.planned(6)
+    run_task(simulation.units(), simulation.log, task_loop, [0, 1])
     before = simulation.totals()
     simulation.log.truncate(simulation.stage.rounds)
     last = simulation.planner.begin()
     simulation.next(last)
     simulation.planner.end_task_loop()
-    assert run_task(simulation.units(), simulation.log, shift, [0, 1]) == 1
+    assert run_task(simulation.units(), simulation.log, task_loop, [0, 1]) == 1
     assert simulation.totals() != before
 
 
@@ -289,12 +289,12 @@ def test_no_task_follows_for_ever_when_the_planner_is_gone(simulation: Simulatio
     assert run_task(simulation.units(), simulation.log, simulation.begin_loop(), [0, 1]) == 1
 
 
-def test_another_driver_ends_the_shift_of_the_one_before(simulation: Simulation) -> None:
+def test_another_driver_ends_the_task_loop_of_the_one_before(simulation: Simulation) -> None:
     """Its tasks end, though no driver that planned for them lives."""
-    shift = simulation.begin_loop()
+    task_loop = simulation.begin_loop()
     other = Planner(simulation.stage, simulation.log, simulation.time, simulation.contents)
     other.after(other.begin())
-    assert run_task(simulation.units(), simulation.log, shift, [0, 1]) == 1
+    assert run_task(simulation.units(), simulation.log, task_loop, [0, 1]) == 1
 
 
 # ---- planning meanwhile
@@ -316,7 +316,7 @@ def request_() -> list[SaveRequest | None]:
 def planning(
     simulation: Simulation, paused: list[bool], request_: list[SaveRequest | None], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[TaskLoopDriver]:
-    """Shifts of a minute; a busy machine is given its time."""
+    """Task loops of a minute; a busy machine is given its time."""
     monkeypatch.setattr(task_loop, "_ALONE_SECONDS", 60.0)
     driver = TaskLoopDriver(simulation.planner, lambda: paused[0], 60.0, lambda: request_[0])
     yield driver
@@ -325,11 +325,11 @@ def planning(
 
 
 def test_rounds_are_planned_meanwhile(simulation: Simulation, planning: TaskLoopDriver, paused: list[bool]) -> None:
-    """Each when all units have done the one before; the shift ends when nothing is to be planned any more."""
+    """Each when all units have done the one before; the task loop ends when nothing is to be planned any more."""
     first = planning.first(20.0)
     assert first is not None
-    shift = planning.begin(first)
-    assert planning.begin(first) is shift  # asked again
+    task_loop = planning.begin(first)
+    assert planning.begin(first) is task_loop  # asked again
     units, log = simulation.units(), simulation.log
     follow = log.follow
 
@@ -337,22 +337,22 @@ def test_rounds_are_planned_meanwhile(simulation: Simulation, planning: TaskLoop
         paused[0] = simulation.totals() == SUMS
         return list(follow(*position))
 
-    assert run_task(units, simulation.log_with(ending), shift, [0, 1]) >= MESSAGES // 2
+    assert run_task(units, simulation.log_with(ending), task_loop, [0, 1]) >= MESSAGES // 2
     assert simulation.totals() == SUMS
     paused[0] = False
     following = planning.first(20.0)
     assert following is not None and following.first.round_id > first.first.round_id
 
 
-def test_a_shift_in_which_a_task_did_not_run_is_followed_by_short_ones(
+def test_a_task_loop_in_which_a_task_did_not_run_is_followed_by_short_ones(
     simulation: Simulation, planning: TaskLoopDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With too few places for all tasks at once they take turns."""
     monkeypatch.setattr(task_loop_driver, "_STALLED_SECONDS", 0.5)
     first = planning.first(20.0)
     assert first is not None
-    shift = planning.begin(first)
-    run_task(simulation.units(), simulation.log, shift, [0])  # until the planner says that it is over
+    task_loop = planning.begin(first)
+    run_task(simulation.units(), simulation.log, task_loop, [0])  # until the planner says that it is over
     assert planning.first(20.0) == first
     assert planning.begin(first).next_offset is None
 
@@ -389,24 +389,24 @@ def test_a_stage_waits_for_upstream(
 @pytest.mark.parametrize("lost", [(0,), (0, 1)])
 def test_a_task_recovers_the_states_that_were_lost_before_it(simulation: Simulation, lost: tuple[int, ...]) -> None:
     """Of units that have reported rounds: those are replayed, and the open ones run."""
-    shift = simulation.planned(20)
-    run_task(simulation.units(), simulation.log, replace(shift, next_offset=None), [0, 1])
+    task_loop = simulation.planned(20)
+    run_task(simulation.units(), simulation.log, replace(task_loop, next_offset=None), [0, 1])
     for unit in lost:
         shutil.rmtree(simulation.states.folder(unit))
-    run_task(simulation.units(), simulation.log, shift, [0, 1])
+    run_task(simulation.units(), simulation.log, task_loop, [0, 1])
     assert simulation.totals() == SUMS
     reports = StageReports(simulation.stage, simulation.log)
     reports.catch_up()
     assert {unit for unit, report in reports.newest.items() if report.recovered} == set(lost)
 
 
-def test_an_error_of_planning_is_raised_at_the_next_shift(simulation: Simulation, planning: TaskLoopDriver) -> None:
+def test_an_error_of_planning_is_raised_at_the_next_task_loop(simulation: Simulation, planning: TaskLoopDriver) -> None:
     """The tasks are let go before."""
     first = planning.first(20.0)
     assert first is not None
     simulation.factor = 0
-    shift = planning.begin(first)
-    assert run_task(simulation.units(), simulation.log, shift, [0, 1]) == 1
+    task_loop = planning.begin(first)
+    assert run_task(simulation.units(), simulation.log, task_loop, [0, 1]) == 1
     with pytest.raises(UnknownTopicError, match="nobody knows"):
         planning.first(20.0)
 
@@ -414,12 +414,12 @@ def test_an_error_of_planning_is_raised_at_the_next_shift(simulation: Simulation
 def test_a_failed_round_is_logged_with_unit_and_round(simulation: Simulation, caplog: pytest.LogCaptureFixture) -> None:
     """And raised, as Spark tries it again."""
     simulation.log.put("numbers", 0, b"no number")
-    shift = simulation.planned(20)
+    task_loop = simulation.planned(20)
     formatted = JsonFormatter()
     events: list[dict[str, object]] = []
     caplog.handler.addFilter(lambda record: events.append(json.loads(formatted.format(record))) or True)
     with caplog.at_level(logging.ERROR, "springline.unit"), pytest.raises(RoundError, match="no number"):
-        run_task(simulation.units(), simulation.log, shift, [0])
+        run_task(simulation.units(), simulation.log, task_loop, [0])
     (line,) = events
     assert (line["job"], line["stage"], line["unit"], line["level"]) == ("job", "add", 0, "error")
     assert str(line["message"]).startswith(f"job.add[0]: round {line['round']} failed: ")
@@ -427,11 +427,11 @@ def test_a_failed_round_is_logged_with_unit_and_round(simulation: Simulation, ca
 
 def test_leftovers_of_a_killed_worker_are_removed_before_a_unit_goes_on(simulation: Simulation) -> None:
     """Once in a worker: its own files are never half written when it begins."""
-    shift = simulation.planned(2)
+    task_loop = simulation.planned(2)
     folder = simulation.states.folder(0)
     folder.mkdir(parents=True)
     (half := folder / f".{'0f' * 16}").write_bytes(b"half")
-    run_task(simulation.units(), simulation.log, shift, [0, 1])
+    run_task(simulation.units(), simulation.log, task_loop, [0, 1])
     assert not half.exists()
 
 
@@ -453,7 +453,7 @@ def test_states_are_saved_at_intervals_while_rounds_go_on(simulation: Simulation
             storage.save(stage, unit, store, round_id)
 
     checkpoints = CheckpointWriter(worker, Storage())
-    shift = simulation.planned(20)
+    task_loop = simulation.planned(20)
     reports = StageReports(simulation.stage, simulation.log)
 
     def following(*place: Any) -> Sequence[Message]:
@@ -465,7 +465,7 @@ def test_states_are_saved_at_intervals_while_rounds_go_on(simulation: Simulation
             failing[0] = False
         return simulation.log.follow(*place)[:1]
 
-    run_task(worker, simulation.log_with(following), shift, [0, 1], checkpoints=checkpoints)
+    run_task(worker, simulation.log_with(following), task_loop, [0, 1], checkpoints=checkpoints)
     checkpoints.wait()
     reports.catch_up()
     assert simulation.totals() == SUMS and not worker.retained and not failing[0]
@@ -482,7 +482,7 @@ def test_a_state_that_is_being_saved_is_not_pruned(simulation: Simulation) -> No
     assert worker.states.store(0).is_complete(1, 2) and not worker.states.store(1).is_complete(1, 2)
 
 
-def test_a_shift_that_saves_states_ends_the_one_before_and_repeats_its_last_round(
+def test_a_task_loop_that_saves_states_ends_the_one_before_and_repeats_its_last_round(
     simulation: Simulation, planning: TaskLoopDriver, request_: list[SaveRequest | None]
 ) -> None:
     """Those that are asked for, once; then rounds go on, from where they were."""
@@ -499,10 +499,10 @@ def test_a_shift_that_saves_states_ends_the_one_before_and_repeats_its_last_roun
     run_task(worker, simulation.log_with(following), planning.begin(first), [0, 1])
     saving = planning.first(20.0)
     assert saving is not None and saving.save == (1, 3) and saving.first.round_id > (1, 3)
-    shift = planning.begin(saving)
-    assert planning.begin(saving) is shift and shift.next_offset is None and shift.rounds == (saving.first,)
+    task_loop = planning.begin(saving)
+    assert planning.begin(saving) is task_loop and task_loop.next_offset is None and task_loop.rounds == (saving.first,)
     before = simulation.totals()
-    assert run_task(worker, simulation.log, shift, [0, 1], checkpoints=checkpoints) == 0
+    assert run_task(worker, simulation.log, task_loop, [0, 1], checkpoints=checkpoints) == 0
     assert simulation.totals() == before
     assert {round_id for round_id, _ in storage.newest.values()} == {(1, 3)}
     going_on = planning.first(20.0)

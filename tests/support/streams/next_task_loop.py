@@ -1,4 +1,4 @@
-"""What the tasks of the next shift do, after whatever has happened to the states of their units."""
+"""What the tasks of the next task loop do, after whatever has happened to the states of their units."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from springline.spark_jobs.streaming.runtime.worker.recovery import RecoveredSta
 from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 
 
-def begin_next_shift(
+def begin_next_task_loop(
     stage: Stage, states: StateFolders, log: MessageLog, storage: CheckpointStorage | None = None
 ) -> list[RecoveredState]:
     """Recover the states of all units that are lost, and run the rounds that are open."""
