@@ -111,7 +111,8 @@ def read_status(job: str, folder: JobFolder, now: float) -> JobStatus:
 
 def _phases(heartbeat: Mapping[str, Any], now: float) -> tuple[StartPhase, ...]:
     """Return the phases of a start: each ends when the next one begins, the last when every stage has a round."""
-    phases = heartbeat.get("phases", ())
+    if not (phases := heartbeat.get("phases")):
+        return ()
     ends = [*(began for _, began in phases[1:]), heartbeat.get("ready_at") or now]
     return tuple(StartPhase(name, end - began) for (name, began), end in zip(phases, ends, strict=True))
 

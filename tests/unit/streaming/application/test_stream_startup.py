@@ -108,9 +108,10 @@ def test_what_an_application_does_while_it_starts_is_in_its_heartbeat(tmp_path: 
 
 
 def test_a_start_takes_the_seconds_of_its_phases_until_each_stage_has_a_round(tmp_path: Path) -> None:
-    """What was waited for afterwards is not counted; one that starts again in its process begins anew."""
+    """What was waited for afterwards is not counted; one that starts again in its process has phases of its own."""
     folder, stage = JobFolder(tmp_path / "job"), Stage("map", "", "rows", job="job")
-    reports: Any = SimpleNamespace(reports=lambda _: {0: UnitReport(0, 1, {}, 0, 0, 0.0, ended_at=time.time())})
+    report = UnitReport(0, 1, {}, 0, 0, 0.0, ended_at=time.time())
+    reports: Any = SimpleNamespace(reports=lambda _: {0: report})
     with folder.application_lock():
         beats = HeartbeatWriter("job", folder, (stage,), started_at=5.0, phases=[("loading its code", 3.0)])
         beats.begin_phase("running the first round")
