@@ -12,7 +12,7 @@ from springline.spark_jobs.streaming.runtime.report import UnitReport
 from springline.spark_jobs.streaming.runtime.report_log import StageReports
 from springline.spark_jobs.streaming.runtime.stage import Stage
 
-_TURN_SECONDS = 0.02  # for one turn over all stages, so that a report is at most so old
+_TURN_SECONDS = 0.25  # between two looks whether to stop
 
 
 class ReportFollower(BackgroundService):
@@ -33,6 +33,9 @@ class ReportFollower(BackgroundService):
             followed = {stage.name: StageReports(stage, log) for stage in self._stages}
             while not self._stopping.is_set():
                 with self._trying("reading the reports of units failed"):
-                    for name, stage_reports in followed.items():
-                        stage_reports.follow(_TURN_SECONDS / len(followed))
-                        self._newest[name] = dict(stage_reports.newest)
+                    starts = dict(each.next_place() for each in followed.values())
+                    messages = log.follow_topics(starts, _TURN_SECONDS)
+                    for stage in self._stages:
+                        followed[stage.name].add(messages[stage.reports])
+                        if messages[stage.reports] or stage.name not in self._newest:
+                            self._newest[stage.name] = dict(followed[stage.name].newest)

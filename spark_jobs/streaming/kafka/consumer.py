@@ -24,6 +24,7 @@ _AT_ONCE = 256  # messages taken from the client's queue per call
 _WAIT = 0.02  # seconds without messages, after which a gap before the end offset is checked for
 _MAX_WAIT = 0.25  # the same for a partition in which checks have found messages instead of gaps
 _WAITS = 500  # milliseconds until the broker reports that there are no more messages
+_WAITS_LONG = 5_000  # the same for consumers that wait for new messages, which come at once
 _WAITS_SHORT = 5  # the same for the consumer that checks for gaps, which relies on that report
 _MAX_CONSUMERS = 64  # consumers cached per process
 _OFFSET_ERRORS = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
@@ -51,8 +52,9 @@ class ConsumerPool:
         self._cluster = cluster
         self._timeout = timeout
         self._read_bounds = read_bounds
-        self._consumers: dict[tuple[str, int], _UnitConsumer] = {}
+        self._consumers: dict[tuple[str, int, int], _UnitConsumer] = {}  # by topic, unit and what they wait
         self._gap_consumer: Consumer | None = None  # for end offsets after a gap
+        self._followed: tuple[Consumer, dict[str, int]] | None = None  # of `follow_topics`, and its positions
 
     def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
         """Yield the messages of a unit at the offsets [start, to) as they arrive.
@@ -66,7 +68,7 @@ class ConsumerPool:
 
     def follow(self, topic: str, unit: int, start: int, seconds: float) -> Sequence[Message]:
         """Return messages from an offset on, waiting up to `seconds` for the first; see `MessageLog`."""
-        reader = self._acquire(topic, unit, start)
+        reader = self._acquire(topic, unit, start, _WAITS_LONG)
         messages: list[Message] = []
         until = time.monotonic() + seconds
         left = seconds
@@ -81,11 +83,45 @@ class ConsumerPool:
                 message = reader.consumer.poll(0)
             left = until - time.monotonic()
         reader.position = messages[-1].offset + 1 if messages else start
-        self._release(topic, unit, reader)
+        self._release(topic, unit, reader, _WAITS_LONG)
         return messages
+
+    def follow_topics(self, starts: Mapping[str, int], seconds: float) -> dict[str, list[Message]]:
+        """Return messages of topics of one unit from these offsets on, waiting up to `seconds` for the first.
+
+        One consumer serves all of them; raises as `follow` does.
+        """
+        if self._followed is None:
+            self._followed = (self._consumer(_WAITS_LONG), {})
+        consumer, positions = self._followed
+        if positions != starts:
+            consumer.assign([TopicPartition(topic, 0, start) for topic, start in starts.items()])
+        positions = dict(starts)
+        self._followed = (consumer, {})  # unknown, if an error is raised
+        by_topic: dict[str, list[Message]] = {topic: [] for topic in starts}
+        until = time.monotonic() + seconds
+        message = consumer.poll(seconds)
+        while True:
+            while message is not None:
+                topic, offset = str(message.topic()), message.offset() or 0
+                if (error := message.error()) is not None:
+                    self._end_of_partition(error, offset, f"{topic}[0]", positions.get(topic, 0))
+                elif offset >= positions[topic]:
+                    by_topic[topic].append(_message(message))
+                    positions[topic] = offset + 1
+                message = consumer.poll(0)
+            left = until - time.monotonic()
+            if left <= 0 or any(by_topic.values()):
+                break
+            message = consumer.poll(left)
+        self._followed = (consumer, positions)
+        return by_topic
 
     def close(self) -> None:
         """Close all consumers."""
+        if self._followed is not None:
+            self._followed[0].close()
+            self._followed = None
         for reader in self._consumers.values():
             reader.consumer.close()
         if self._gap_consumer is not None:
@@ -93,15 +129,15 @@ class ConsumerPool:
             self._gap_consumer = None
         self._consumers.clear()
 
-    def _acquire(self, topic: str, unit: int, start: int) -> _UnitConsumer:
+    def _acquire(self, topic: str, unit: int, start: int, waits: int = _WAITS) -> _UnitConsumer:
         """Return the consumer of a unit, positioned at an offset; it is not cached until it is released."""
-        reader = self._consumers.pop((topic, unit), None) or _UnitConsumer(self._consumer(_WAITS))
+        reader = self._consumers.pop((topic, unit, waits), None) or _UnitConsumer(self._consumer(waits))
         if reader.position != start:
             reader.consumer.assign([TopicPartition(topic, unit, start)])
         return reader
 
-    def _release(self, topic: str, unit: int, reader: _UnitConsumer) -> None:
-        self._consumers[topic, unit] = reader
+    def _release(self, topic: str, unit: int, reader: _UnitConsumer, waits: int = _WAITS) -> None:
+        self._consumers[topic, unit, waits] = reader
         while len(self._consumers) > _MAX_CONSUMERS:
             self._consumers.pop(next(iter(self._consumers))).consumer.close()
 

@@ -271,6 +271,12 @@ class Kafka:
     def follow(self, topic: str, unit: int, start: int, seconds: float) -> Sequence[Message]:
         return self._readers.follow(*partition_of(topic, unit), start, seconds)
 
+    def follow_topics(self, starts: Mapping[str, int], seconds: float) -> Mapping[str, Sequence[Message]]:
+        """Return the available messages of topics of one unit from these offsets on, or wait up to `seconds` for the
+        first of any; raises as `follow` does.
+        """
+        return self._readers.follow_topics(starts, seconds)
+
     # ---- sending
 
     @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from springline.persistence.errors import DecodeError, FormatVersionError
@@ -45,7 +45,16 @@ class StageReports:
         if self._next_offset is None:
             self.catch_up()
             return
-        messages = self._log.follow(self._topic, 0, self._next_offset, seconds)
+        self.add(self._log.follow(self._topic, 0, self._next_offset, seconds))
+
+    def next_place(self) -> tuple[str, int]:
+        """Return the topic and the offset of the next report; those before it are read first."""
+        if self._next_offset is None:
+            self.catch_up()
+        return self._topic, self._next_offset or 0
+
+    def add(self, messages: Sequence[Message]) -> None:
+        """Add the messages that follow in the topic."""
         if messages:
             self._add(messages)
             self._next_offset = messages[-1].offset + 1
