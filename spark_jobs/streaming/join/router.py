@@ -174,6 +174,7 @@ class Router:
             watermark=step_input.round.clock if self._expires else None,
             dead_letters=decoded.dead,
             counts=counts,
+            timer=step_input.round.clock if buffered.num_rows else None,
             gauges={
                 "epoch": table.epoch,
                 "buffered": buffered.num_rows,

@@ -38,7 +38,7 @@ class UnitReport:
     1970), `gauges` those of the step's output, `cpu` the cumulated CPU seconds of the unit's rounds. `offset` is the
     next offset to read, `flow` what it has accepted and sent, `earlier_flows` the same after each of the two rounds
     before, the later one first. `recovered` says what was replayed if its state was lost, `checkpoint_error` why its
-    state could not be saved at last.
+    state could not be saved at last. `timer` is that of the step's output (`Output.timer`).
     """
 
     unit: int
@@ -58,6 +58,7 @@ class UnitReport:
     earlier_flows: tuple[Flow, ...] = ()
     recovered: str = ""
     checkpoint_error: str = ""
+    timer: float | None = 0.0
 
     def flow_after(self, number: int) -> Flow:
         """Return the flow after the round `number`, or after the oldest one of which it is reported."""

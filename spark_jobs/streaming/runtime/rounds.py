@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from springline.spark_jobs.streaming.errors import MessagesLostError, TopicReplacedError
 
-TICK_SECONDS = 1.0  # interval of rounds in a stage without messages, so that their clock advances
+TICK_SECONDS = 1.0  # least time between rounds without messages, in which timers of steps are due
+IDLE_SECONDS = 10.0  # most time between rounds: a stage in which nothing happens shows that its tasks are alive
 
 
 @dataclass(frozen=True)
@@ -125,12 +126,14 @@ def next_round(
     *,
     log: str,
     topics: Mapping[str, str] | None = None,
+    due_clock: float | None = None,
 ) -> RoundPlan | None:
-    """Return the round after `last`, or None while there is nothing to process and less than a tick has passed.
+    """Return the round after `last`, or None while there is nothing to process and the clock is before `due_clock`.
 
-    `max_messages` limits the messages of each unit; a unit that is not in it takes all. A new unit begins with its
-    first available message. Raises `MessagesLostError`, naming `log`, if the next offset of a unit was deleted or
-    truncated; `TopicReplacedError` if `topics` differ from those that the last round read.
+    `due_clock` is when a round is needed though there are no messages, by default a tick later. `max_messages` limits
+    the messages of each unit; a unit that is not in it takes all. A new unit begins with its first available message.
+    Raises `MessagesLostError`, naming `log`, if the next offset of a unit was deleted or truncated;
+    `TopicReplacedError` if `topics` differ from those that the last round read.
     """
     check_topics(last, topics or {})
     ranges: dict[int, tuple[int, int]] = {}
@@ -159,6 +162,6 @@ def next_round(
     is_idle = (
         not plan.messages
         and dict(broadcast_hashes) == dict(last.broadcast_hashes)
-        and clock < last.clock + TICK_SECONDS
+        and clock < (last.clock + TICK_SECONDS if due_clock is None else due_clock)
     )
     return None if is_idle else plan

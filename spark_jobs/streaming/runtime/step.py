@@ -208,6 +208,9 @@ class Output:
         gauges: JSON values by name, which the heartbeat shows as they are now.
         feedback_needed_from: for a step that reads feedback again, the first offset per unit that it may still read; of
             units that are not listed, all offsets are needed.
+        timer: the clock at which the unit needs a round though no messages have come, such as the end of a time-out;
+            None: it waits for messages alone. By default a second later, which is also the least; after ten seconds a
+            round comes in any case.
 
     Example:
         >>> Output(State({"total": 3}), counts={"rows": 2}).idle
@@ -225,6 +228,7 @@ class Output:
     feedback: Sequence[pa.RecordBatch] = ()
     gauges: Mapping[str, Any] = field(default_factory=dict)
     feedback_needed_from: Mapping[int, int] = field(default_factory=dict)
+    timer: float | None = 0.0
 
 
 Step: TypeAlias = Callable[[State, Input], Output]

@@ -37,4 +37,4 @@ class Intake:
                     add_batches(acks, ack_output.acks(part.roots, part.values, attempt, kind=kind))
         started_count = int(requests.begins.sum())
         counts = {"started": started_count, "acks": requests.roots.size - started_count, "dead_letters": len(dead)}
-        return Output(state, dead_letters=dead, counts=counts, acks=acks)
+        return Output(state, dead_letters=dead, counts=counts, acks=acks, timer=None)

@@ -39,4 +39,4 @@ class OutcomeStep:
             columns = [message.batch.column("root"), message.batch.column("attempt"), outcome_column]
             results.append(pa.RecordBatch.from_arrays(columns, schema=_SCHEMA))
             counts[outcome] += message.batch.num_rows
-        return Output(state, results=results, counts=counts, acks=acks)
+        return Output(state, results=results, counts=counts, acks=acks, timer=None)

@@ -17,6 +17,7 @@ For a range of the stream (`span`), only the rows of the range are added; the ot
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Outp
 from springline.spark_jobs.streaming.sources.chunk import Chunk
 from springline.spark_jobs.streaming.sources.decoder import Decoder
 from springline.spark_jobs.streaming.sources.schema import MICROS, Stream
+from springline.spark_jobs.streaming.sql.windowing import Hop, Window
 from springline.spark_jobs.streaming.tracking.replay.message_mode import Spring
 from springline.spark_jobs.streaming.windows.aggregation.dictionary import DictionaryEncoder
 from springline.spark_jobs.streaming.windows.aggregation.forwarded_rows import FORWARD_ABOVE, ForwardedRows
@@ -46,6 +48,7 @@ from springline.spark_jobs.streaming.windows.multi_query import Cube, ScanPass, 
 from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 
 _BEFORE_ALL = -(2**62)
+_SLACK = 2 * MICROS  # by which reducers may have counted less of the time for which units are idle
 _NOWHERE: Flags = np.empty(0, np.bool_)
 
 
@@ -99,11 +102,8 @@ class Mapper:
             "values": mapper_round.encoder.sizes() or scalars.get("values", {}),
             "ratios": mapper_round.ratios(),
         }
-        idle = (
-            stream.idle_timeout is not None
-            and clock - max(active, resumed) >= stream.idle_timeout
-            and not step_input.has_lag
-        )
+        idle_from = math.inf if stream.idle_timeout is None else max(active, resumed) + stream.idle_timeout
+        idle = clock >= idle_from and not step_input.has_lag
         counts = (
             Counter({"rows": mapper_round.rows, "groups": groups, "late": mapper_round.late_rows})
             + mapper_round.late_by_query
@@ -118,6 +118,7 @@ class Mapper:
             dead_letters=(*decoder.dead, *mapper_round.dead),
             counts=dict(sorted(counts.items())),
             gauges={"watermark": None if idle else watermark},
+            timer=queries.timer(next_scalars["high"], clock, idle_from),
         )
 
     def _queries(self, registry_json: Any) -> _Queries:
@@ -125,8 +126,10 @@ class Mapper:
         if self._cached_queries is None or self._cached_queries[0] != registry_json:
             registry = from_json_value(QueryRegistry, registry_json, "the queries of a round")
             stream = registry.stream(self._stream)
+            windows = {query.name: query.window for query in registry.queries(self._stream)}
             cubes = cubes_of(registry.queries(self._stream), stream)
-            self._cached_queries = (registry_json, _Queries(stream, cubes, with_bases(cubes)))
+            closings = frozenset(_Closing.of(cube, windows[name]) for cube in cubes for name in cube.queries)
+            self._cached_queries = (registry_json, _Queries(stream, cubes, with_bases(cubes), closings))
         return self._cached_queries[1]
 
 
@@ -136,12 +139,53 @@ def tracked_mapper(stream: str, units: int) -> Spring:
 
 
 @dataclass(frozen=True)
+class _Closing:
+    """When the windows of a query can close: `lateness` after the ends of slices, for at most `span` after a row of
+    theirs; in microseconds.
+    """
+
+    width: int
+    phase: int
+    lateness: int
+    span: int
+
+    @staticmethod
+    def of(cube: Cube, window: Window | None) -> _Closing:
+        """Return that of a query of a cube; rows of a window of rows are counted as soon as they are not late."""
+        width = max(cube.width, 1)
+        return _Closing(width, cube.phase, cube.lateness, window.size if isinstance(window, Hop) else width)
+
+    def after(self, high: int, reached: int) -> float:
+        """Return the next event time after `reached` at which a window may close; infinite if none is open that has
+        rows up to `high`.
+        """
+        end = (reached - self.lateness - self.phase) // self.width * self.width + self.phase + self.width
+        return math.inf if end > high + self.span else end + self.lateness
+
+
+@dataclass(frozen=True)
 class _Queries:
-    """The cubes of all queries over a stream, and those that are sent: bases in the place of several."""
+    """The cubes of all queries over a stream, those that are sent, bases in the place of several, and when windows
+    close.
+    """
 
     stream: Stream
     cubes: tuple[Cube, ...]
     sent_cubes: tuple[Cube, ...]
+    closings: frozenset[_Closing]
+
+    def timer(self, high: int | None, clock: float, idle_from: float) -> float | None:
+        """Return the clock at which the unit is idle, or if it is, the one at which a next window may close.
+
+        From `idle_from` on, event time advances by the clock after the newest row, of the time `high`.
+        """
+        if clock < idle_from:
+            return idle_from if math.isfinite(idle_from) else None
+        if high is None:
+            return None
+        reached = high + round((clock - idle_from) * MICROS)
+        closing = min((each.after(high, reached - _SLACK) for each in self.closings), default=math.inf)
+        return clock + max(closing - reached, 0) / MICROS if math.isfinite(closing) else None
 
 
 class _MapperRound:

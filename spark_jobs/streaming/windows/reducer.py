@@ -101,6 +101,7 @@ class Reducer:
             dead_letters=unit_state.dead,
             counts=dict(sorted(counts.items())),
             gauges={"watermark": None if now.closed is None else now.closed / MICROS},
+            timer=None,
         )
 
     def _read_registry(self, registry_json: Any) -> _RegistryContent:

@@ -38,14 +38,14 @@ class Count:
             arrays = [batch.column("word") for batch in batches]
             counts = {"rows": sum(map(len, arrays)), "doubled": 0}
             results, after = self._emit_counts(self._add_words(state, arrays), step_input)
-            return Output(after, results=results, counts=counts)
+            return Output(after, results=results, counts=counts, timer=None)
         low_watermarks = read_low_watermarks(step_input.round.broadcast_values)
         applied = AppliedTuples(low_watermarks, state.runs.get(APPLIED, ()), state.scalars.get(APPLIED))
         receiver = _Receiver(applied, AckOutput(step_input.round.broadcast_values["ring"]), step_input.unit)
         arrays = [receiver.receive(batch, self._exactly_once) for batch in batches]
         results, after = self._emit_counts(self._add_words(state, arrays), step_input)
         after = State({**after.scalars, APPLIED: applied.last()}, {**after.runs, APPLIED: applied.runs()})
-        return Output(after, results=results, counts=receiver.counts, acks=receiver.acks())
+        return Output(after, results=results, counts=receiver.counts, acks=receiver.acks(), timer=None)
 
     def _add_words(self, state: State, arrays: Sequence[pa.Array]) -> State:
         """Return the state with the words of this round added to the increments that were not emitted yet."""

@@ -212,9 +212,9 @@ class Split:
         dead += lines.dead
         counts = {"rows": int(lines.rows.sum()), "dead_letters": len(dead)}
         if not self._tracked:
-            return Output(state, lines.emit(self._units), dead_letters=dead, counts=counts)
+            return Output(state, lines.emit(self._units), dead_letters=dead, counts=counts, timer=None)
         buffers, fold = lines.emit_fold(step_input.unit, self._units)
-        output = Output(state, buffers, dead_letters=dead, counts=counts)
+        output = Output(state, buffers, dead_letters=dead, counts=counts, timer=None)
         return self._with_registration(output, fold, step_input)
 
     def _with_registration(self, output: Output, fold: Fold | None, step_input: Input) -> Output:

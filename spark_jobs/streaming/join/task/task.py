@@ -105,6 +105,7 @@ class JoinTask:
             task_round.state(), results=probe_results.results, feedback=task_round.copy_parts,
             counts=dict(sorted(task_round.counts.items())),
             gauges=task_round.gauges(), feedback_needed_from=task_round.copy_retention.deletable_before,
+            timer=step_input.round.clock if task_round.has_more else None,
         )  # fmt: skip
         self._cached_stores[task] = stores
         return output
@@ -200,6 +201,11 @@ class _TaskRound:
         for store in self._stores.values():
             store.settle()
         return True
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is more to do without further messages: probes beyond the limit, or complete router rounds."""
+        return self.cursor is not None or self._inbox.next_round(self.number) is not None
 
     def _count_arrivals(self, side: JoinSide, tuples: pa.RecordBatch) -> None:
         """Count tuples to be stored by unit; raises `InvalidBatchError` if a unit does not belong to the task."""

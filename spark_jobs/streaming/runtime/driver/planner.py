@@ -8,6 +8,7 @@ driver. `history` reads the log.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,8 @@ from springline.spark_jobs.streaming.runtime.history import (
 from springline.spark_jobs.streaming.runtime.message_log import NO_ROUND, Appender, MessageLog, RoundId
 from springline.spark_jobs.streaming.runtime.report_log import StageReports
 from springline.spark_jobs.streaming.runtime.rounds import (
+    IDLE_SECONDS,
+    TICK_SECONDS,
     OffsetBounds,
     RoundPlan,
     consumer_lag,
@@ -97,7 +100,16 @@ class Planner:
         self.has_lag = any(lag.values())
         with stage.with_remedy():
             clock = self._clock(last, now)
-            plan = next_round(last, offset_bounds, max_messages, clock, hashes, log=stage.topic, topics=topics)
+            plan = next_round(
+                last,
+                offset_bounds,
+                max_messages,
+                clock,
+                hashes,
+                log=stage.topic,
+                topics=topics,
+                due_clock=self._due_clock(last),
+            )
         if plan is None:
             return None
         is_full_broadcast = plan.number % BROADCAST_INTERVAL == 0
@@ -115,6 +127,22 @@ class Planner:
         self._admission_limit.on_round_planned(plan, now)
         self._newest_round = (plan.round_id, now)
         return plan
+
+    def is_due(self, last: RoundPlan) -> bool:
+        """Return whether a round is needed after `last` though there may be no messages: a timer is due, or a broadcast
+        value has changed.
+        """
+        hashes = {name: each.hash for name, each in self._read_broadcast_values().items()}
+        return self._clock(last, self._now()) >= self._due_clock(last) or hashes != dict(last.broadcast_hashes)
+
+    def _due_clock(self, last: RoundPlan) -> float:
+        """Return the clock at which a round is needed though there are no messages, by the timers of the units."""
+        if not self.is_complete(last):
+            return last.clock + TICK_SECONDS
+        reports = self._reports.newest
+        timers = [reports[unit].timer if unit in reports else 0.0 for unit in last.ranges]
+        earliest = min((timer for timer in timers if timer is not None), default=math.inf)
+        return min(max(earliest, last.clock + TICK_SECONDS), last.clock + IDLE_SECONDS)
 
     def _clock(self, last: RoundPlan, now: float) -> float:
         """Return the clock of the round after `last`: `now`, or while that is behind the last clock, half as fast until
@@ -147,13 +175,18 @@ class Planner:
         """Whether one stage alone sends to this one, so that its reports say when there may be messages."""
         return len(self._stage.upstream_reports) == 1
 
-    def await_upstream(self, seconds: float) -> None:
-        """Wait until the stage that sends to this one has reported a round since the last call, up to `seconds`."""
+    def await_upstream(self, seconds: float) -> bool:
+        """Wait until the stage that sends to this one has reported a round since the last call, up to `seconds`;
+        return whether it may have.
+        """
         topic = self._stage.upstream_reports[0]
         if self._upstream_offset is None:
             self._upstream_offset = self._log.offset_bounds(topic)[0].high
-        elif messages := self._log.follow(topic, 0, self._upstream_offset, seconds):
+            return True
+        messages = self._log.follow(topic, 0, self._upstream_offset, seconds)
+        if messages:
             self._upstream_offset = messages[-1].offset + 1
+        return bool(messages)
 
     def next_offset(self) -> int:
         """Return the offset after the last line of the rounds log; the next line has this offset or a later one.

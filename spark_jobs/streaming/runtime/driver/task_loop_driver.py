@@ -28,7 +28,7 @@ _STALLED_SECONDS = (
 )
 _SHORT_LOOPS = 100  # task loops of one round after that, in which tasks take turns
 _POLL_SECONDS = 0.1  # between two checks whether the task loop must end, without a report of a unit
-_MIN_PAUSE, _MAX_PAUSE = 0.005, 0.1  # seconds between two polls for messages: an idle stage costs little CPU
+_MIN_PAUSE, _MAX_PAUSE = 0.005, 0.2  # seconds between two polls for messages: an idle stage costs little CPU
 _PAUSE_SHARE = 0.1  # of the time since the last messages were planned
 
 
@@ -90,7 +90,7 @@ class TaskLoopDriver:
                 return TaskLoopStart(plan)
             if time.monotonic() > until:
                 break
-            time.sleep(self._await_messages())
+            time.sleep(self._await_messages(until))
         return None
 
     def begin(self, start: TaskLoopStart) -> TaskLoop:
@@ -145,10 +145,13 @@ class TaskLoopDriver:
             self._last_busy = time.monotonic()
         return plan
 
-    def _await_messages(self) -> float:
-        """Wait until there may be messages, or return the seconds after which to look again."""
-        if self._planner.follows_upstream and not self._planner.has_lag:
-            self._planner.await_upstream(_MAX_PAUSE)
+    def _await_messages(self, until: float) -> float:
+        """Wait until there may be messages, or a round is due; or return the seconds after which to look again."""
+        planner = self._planner
+        if planner.follows_upstream and not planner.has_lag:
+            while not planner.await_upstream(_POLL_SECONDS) and time.monotonic() < until:
+                if self._stopping.is_set() or self._must_end() or self._last is None or planner.is_due(self._last):
+                    break
             return 0.0
         return min(max((time.monotonic() - self._last_busy) * _PAUSE_SHARE, _MIN_PAUSE), _MAX_PAUSE)
 
@@ -174,7 +177,7 @@ class TaskLoopDriver:
                     self._last = plan
                     planned_at = time.monotonic()
                     break
-                rest = self._await_messages()
+                rest = self._await_messages(until)
             else:
                 return
 

@@ -20,7 +20,7 @@ from springline.spark_jobs.streaming.runtime.worker.recovery import StateRecover
 from springline.spark_jobs.streaming.runtime.worker.round_pipeline import RoundPipeline
 from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker, SteppedRound
 
-_ALONE_SECONDS = 15.0  # without a line, though a round is planned every second: the driver is dead
+_ALONE_SECONDS = 30.0  # without a line, though a round is planned every 10 s at least: the driver is dead
 
 
 @dataclass(frozen=True)

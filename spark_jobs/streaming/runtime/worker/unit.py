@@ -176,13 +176,15 @@ class StageWorker:
         seconds = {"step": stepped.seconds, "send": send_seconds, "save": saved_at - published_at}
         logger.debug("%s[%s]: round %s took %.3f s", self.stage.id, unit, plan.number, sum(seconds.values()))
         cpu = stepped.cpu + send_cpu + time.thread_time() - cpu_started
-        return self._report(plan, unit, after, seconds, cpu, result.newest_timestamp)
+        return self._report(plan, unit, after, seconds, cpu, result)
 
     def _report(
         self, plan: RoundPlan, unit: int, after: StateSnapshot,
-        seconds: Mapping[str, float] | None = None, cpu: float = 0.0, newest_timestamp: float = 0.0,
+        seconds: Mapping[str, float] | None = None, cpu: float = 0.0, result: StepResult | None = None,
     ) -> UnitReport:  # fmt: skip
-        """Return the report of a completed round, from the state after it and what the round took, if it ran here."""
+        """Return the report of a completed round, from the state after it and, if it ran here, what it took and its
+        result.
+        """
         earlier = self.reports.get(unit) or UnitReport(unit, 0, {}, 0, 0, 0.0)
         seconds, notes = seconds or {}, after.notes
         start, to = plan.ranges[unit]
@@ -191,11 +193,12 @@ class StageWorker:
             # Steps and commits overlap, so that the longer of both is what a round takes.
             busy += max(seconds["step"], seconds["send"] + seconds["save"])
         return UnitReport(
-            unit, plan.number, notes["counts"], after.bytes, plan.lag, newest_timestamp, plan.incarnation,
+            unit, plan.number, notes["counts"], after.bytes, plan.lag,
+            0.0 if result is None else result.newest_timestamp, plan.incarnation,
             upstream_positions(notes, f"{self.stage.id}, unit {unit}"), seconds, time.time(), notes["gauges"],
             earlier.cpu + cpu, to, Flow(notes["read"], notes["sent"], busy),
             (earlier.flow, *earlier.earlier_flows[:1]), self._recoveries.get(unit, ""),
-            self.checkpoint_errors.get(unit, ""),
+            self.checkpoint_errors.get(unit, ""), 0.0 if result is None else result.output.timer,
         )  # fmt: skip
 
     def _send_reports(self, reports: Sequence[UnitReport]) -> None:

@@ -68,6 +68,11 @@ class _AckerMemory:
     must_update_watermarks: bool = False  # whether this round brought roots that the watermarks may have passed
 
     @property
+    def in_flight(self) -> int:
+        """Number of roots that are not completed."""
+        return self.table.in_flight + self.folds.in_flight
+
+    @property
     def base(self) -> _SnapshotHeader:
         """The memory without the records."""
         return _SnapshotHeader(
@@ -177,7 +182,10 @@ class Acker:
         after = self._next_state(state, memory, entry)
         self._memories[step_input.unit] = memory
         counts = {name: total - before[name] for name, total in sorted(memory.totals.items()) if total != before[name]}
-        return Output(state=after, feedback=feedback, counts=counts, gauges=self._gauges(memory))
+        # Time-outs need rounds, and so do low watermarks that are not known yet.
+        is_done = not memory.in_flight and (self._outcomes or memory.low_watermarks == memory.registered_up_to)
+        timer = None if is_done else memory.clock
+        return Output(state=after, feedback=feedback, counts=counts, gauges=self._gauges(memory), timer=timer)
 
     # ---- a round
 
@@ -367,7 +375,7 @@ class Acker:
     def _gauges(self, memory: _AckerMemory) -> dict[str, Any]:
         totals = memory.totals
         return {
-            "in_flight": memory.table.in_flight + memory.folds.in_flight,
+            "in_flight": memory.in_flight,
             "bytes": memory.table.nbytes + memory.folds.nbytes, "epoch": memory.epoch,
             "ackers": list(memory.table.ring.ackers), "low_watermarks": _with_text_keys(memory.low_watermarks),
             "time": memory.time,

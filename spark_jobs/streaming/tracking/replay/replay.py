@@ -79,7 +79,7 @@ class Replayer:
         buffers = {to: _combine(batches) for to, batches in output.buffers.items()}
         return Output(
             state, buffers, dead_letters=output.dead, counts=dict(sorted(output.counts.items())),
-            acks=output.acks
+            acks=output.acks, timer=None,
         )  # fmt: skip
 
     def _replay_roots(

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from springline.persistence.errors import FormatVersionError
 from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.errors import MessagesLostError
+from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.history import BroadcastValue, read_line, write_line
+from springline.spark_jobs.streaming.runtime.report import UnitReport
 from springline.spark_jobs.streaming.runtime.rounds import (
     TICK_SECONDS,
     OffsetBounds,
@@ -20,7 +22,9 @@ from springline.spark_jobs.streaming.runtime.rounds import (
     next_round,
     start_offsets,
 )
+from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import Message
+from springline.testing.memory_log import MemoryLog
 
 V = {"queries": "q1"}
 offsets = st.integers(0, 10**6)
@@ -75,6 +79,37 @@ def test_an_idle_stage_has_a_round_a_tick() -> None:
     assert next_round(plan, extents, {}, 50.0 + TICK_SECONDS / 2, V, log="log") is None
     tick = next_round(plan, extents, {}, 50.0 + TICK_SECONDS, V, log="log")
     assert tick is not None and tick.messages == 0 and tick.ranges == {0: (3, 3)}
+
+
+def test_a_stage_that_waits_for_nothing_has_a_round_every_ten_seconds() -> None:
+    """It shows that its tasks are alive; a unit that waits for a time has one then, a second later at the earliest."""
+    stage = Stage("add", "", "numbers", job="job")
+    clock, log = [100.0], MemoryLog({"numbers": 2, stage.rounds: 1, stage.reports: 1})
+    planner = Planner(stage, log, lambda: clock[0], dict)
+    plan = planner.after(planner.begin())
+    assert plan is not None and planner.after(plan) is None
+
+    def wait(*timers: float | None) -> float:
+        """How long it takes to the next round, once the units have reported these timers."""
+        nonlocal plan
+        assert plan is not None
+        for unit, timer in enumerate(timers):
+            report = UnitReport(unit, plan.number, {}, 0, 0, 0.0, timer=timer)
+            log.put(stage.reports, 0, report.encode())
+        began = clock[0]
+        while (following := planner.after(plan)) is None:
+            assert not planner.is_due(plan)
+            clock[0] += 0.25
+        plan = following
+        return clock[0] - began
+
+    assert wait() == 1.0, "until it is known what they wait for"
+    assert [wait(None, None), wait(None, 0.0), wait(clock[0] + 3.5, None), wait(clock[0] + 99, None)] == [
+        10,
+        1,
+        3.5,
+        10,
+    ]
 
 
 def test_a_changed_version_makes_a_round_at_once() -> None:

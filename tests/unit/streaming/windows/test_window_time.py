@@ -1,9 +1,12 @@
 """Late rows, idle units, when windows are emitted, and queries that come, change and go meanwhile."""
 
 import json
+import math
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Round, State
@@ -113,6 +116,37 @@ def test_a_stream_without_idle_waits_for_ever() -> None:
     job.round(flows(1, 61), [])
     job.finish()
     assert windows(job) == []
+
+
+@settings(max_examples=12)
+@given(
+    st.sampled_from(["60 s", "HOP(60 s, 20 s)", "7 s", "60 s LATE 5 s", "ROWS(2, 1)", "LANDMARK('2023-11-14', 30 s)"]),
+    st.lists(st.tuples(st.integers(0, 200), st.floats(0, 3), st.booleans()), min_size=1, max_size=4),
+)
+def test_rounds_at_timers_alone_close_what_rounds_of_every_second_close(
+    window: str, batches: list[tuple[int, float, bool]]
+) -> None:
+    """Within three seconds, or the ten after which a round comes in any case."""
+    sql = f"SELECT count(*) AS n FROM S WINDOWING {window}"
+    every, rare = (Job(registry({"q": sql}, stream(idle_timeout=4.0)), mappers=2) for _ in range(2))
+    clock, timers = 100.0, [0.0]
+    for event, pause, is_left in batches:
+        clock += pause
+        rows = [flows(event), []] if is_left else [[], flows(event)]
+        every.round(*rows, clock=clock)
+        timers = [output.timer for output in rare.round(*rows, clock=clock)]
+    counts = []
+    for _ in range(90):
+        clock += 1
+        every.round([], [], clock=clock)
+        due_clock = min((timer for timer in timers if timer is not None), default=math.inf)
+        if clock >= min(max(due_clock, rare.clock + 1), rare.clock + 10):
+            timers = [output.timer for output in rare.round([], [], clock=clock)]
+        emitted, all_of_them = rare.rows("q"), every.rows("q")
+        counts.append(len(all_of_them))
+        assert emitted == all_of_them[: len(emitted)] and len(emitted) >= counts[-11:][0]
+    assert rare.rows("q") == every.rows("q")
+    assert timers == [None, None]
 
 
 def test_when_all_units_are_idle_event_time_goes_on_by_the_clock() -> None:
