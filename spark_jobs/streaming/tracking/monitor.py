@@ -16,13 +16,15 @@ from springline.spark_jobs.streaming.runtime.atomic_files import read_json, writ
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.report import UnitReport
 from springline.spark_jobs.streaming.runtime.report_log import ReportSource
+from springline.spark_jobs.streaming.runtime.rounds import IDLE_SECONDS
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.tracking.config import CLOCK, FULL, LOW_WATERMARKS, RING, TrackingConfig
 from springline.spark_jobs.streaming.tracking.latency_histogram import percentiles
 from springline.spark_jobs.streaming.tracking.ring import newest_epoch
 
 _POLL_SECONDS = 0.25
-_AWAY_SECONDS = 4.0  # without a round, though an idle stage has one every second: the stage is down
+_OPEN_SECONDS = 4.0  # for which a round may be in progress while time goes on
+_AWAY_SECONDS = IDLE_SECONDS + _OPEN_SECONDS  # without a round: the stage is down
 _RESUME_SHARE = 0.8  # of `max_in_flight`, below which the source resumes
 _SHARES = (0.5, 0.9, 0.99)
 _FLOWS = (  # what left an acker, what arrived at one
@@ -83,11 +85,12 @@ def pause_reason(reports: Mapping[str, Sequence[UnitReport | None]], began: floa
 
 
 def has_open_round(planned: PlannedRound, reports: Sequence[UnitReport | None], began: float, now: float) -> bool:
-    """Whether a stage that sends roots has been processing a round for more than 4 s.
+    """Whether a stage has been processing a round for more than 4 s.
 
-    The ackers may then know only half of the roots that the round sends.
+    Of one that sends roots, the ackers may then know only half of those that the round sends; of another, a task may be
+    down.
     """
-    if planned.planned_at < began or now - planned.planned_at <= _AWAY_SECONDS:
+    if planned.planned_at < began or now - planned.planned_at <= _OPEN_SECONDS:
         return False
     return any(report is None or report.round < planned.number for report in reports)
 
@@ -152,10 +155,9 @@ class TrackingMonitor(BackgroundService):
         late_stages = [stage for stage in self._stages if stage.stamped or self._config.foreign]
         downstream_reports = {stage.name: reports[stage.name] for stage in late_stages}
         observed_at = time.time()
-        springs = [stage for stage in self._stages if stage.acks and not stage.stamped]
         busy_stages = (
             stage.name
-            for stage in springs
+            for stage in self._stages
             if any(
                 has_open_round(planned, reports[stage.name], self._began, observed_at)
                 for planned in read_planned(self._path, stage.name)

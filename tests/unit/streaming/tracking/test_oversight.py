@@ -85,7 +85,8 @@ def test_marks_stand_while_numbers_move_between_two_looks() -> None:
     ("reports", "began", "reason"),
     [
         ({"count": [report(99.0)], "acker": [report(99.5), report(99.9)]}, 50.0, ""),
-        ({"count": [report(90.0)]}, 50.0, "count is down"),
+        ({"count": [report(85.0)]}, 50.0, "count is down"),
+        ({"count": [report(89.0)]}, 50.0, ""),
         ({"count": [report(99.0), None]}, 50.0, "count is down"),
         ({"count": [report(99.0)]}, 99.5, "count is down"),
         ({"count": [report(99.0, lag=5, newest=80.0)]}, 50.0, "count lags"),
