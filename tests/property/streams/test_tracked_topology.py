@@ -82,7 +82,7 @@ def test_each_word_is_counted_once_whatever_is_lost_doubled_or_late(
     seed: int, events: list[tuple[str, int]], chance: float
 ) -> None:
     """Under exactly-once, with processes that die at any call, states that are lost, ackers that come and go."""
-    leaks = Leaks(lost=chance, doubled=chance, delayed=chance, seed=seed, last=60)
+    leaks = Leaks(lost=chance, doubled=chance, delayed=chance, seed=seed, last=40.0)
     texts = lines(seed, 12)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         topology = new_simulation(Path(folder), Delivery.EXACTLY_ONCE, leaks)

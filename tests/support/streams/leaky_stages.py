@@ -25,7 +25,7 @@ NO_UNIT = 1 << 20
 
 @dataclass(frozen=True)
 class Leaks:
-    """The chances of a tuple to be lost, doubled or delayed by a round, and of an ack; none after the round `last`.
+    """The chances of a tuple to be lost, doubled or delayed by a round, and of an ack; none after the clock `last`.
 
     What was harmed is noted in the folder `noted`, if there is one: a file a round and kind of harm, with a row of
     three numbers each. These are a root, `NO_UNIT`, and nothing; or, of a first attempt, a message, the receiving unit,
@@ -36,7 +36,7 @@ class Leaks:
     doubled: float = 0.0
     delayed: float = 0.0
     seed: int = 0
-    last: int = 1 << 40
+    last: float = 1e12
     noted: str = ""
 
 
@@ -69,13 +69,14 @@ class Leaky:
             place = f"{step_input.unit}-{step_input.round.number}.{what}"
             np.save(Path(self.leaks.noted) / place, np.concatenate(roots))
         runs = {**output.state.runs, **({DELAYED: tuple(late)} if late else {})}
-        return replace(output, state=State(output.state.scalars, runs), acks=acks)
+        timer = 0.0 if late else output.timer
+        return replace(output, state=State(output.state.scalars, runs), acks=acks, timer=timer)
 
     def _leaked(
         self, batches: Sequence[pa.RecordBatch], drawn: np.random.Generator, late: list[pa.RecordBatch],
         step_input: Input,
     ) -> list[pa.RecordBatch]:  # fmt: skip
-        if step_input.round.number > self.leaks.last:
+        if step_input.round.clock > self.leaks.last:
             return list(batches)
         unit = step_input.unit
         leaked_batches = []

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
 from springline.spark_jobs.streaming.runtime.state_store import StateStore
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step
+from springline.spark_jobs.streaming.runtime.worker import checkpoints as checkpoints_module
 from springline.spark_jobs.streaming.runtime.worker import task_loop
 from springline.spark_jobs.streaming.runtime.worker.checkpoints import CheckpointWriter
 from springline.spark_jobs.streaming.runtime.worker.task_loop import TaskLoop, run_task
@@ -101,7 +103,7 @@ class Simulation:
     def loop_from(self, first: RoundPlan, next_offset: int) -> TaskLoop:
         """A task loop that begins with a round, and follows the rounds log from that offset on."""
         named = self.planner.broadcast_values_of(first)
-        return TaskLoop((first,), {first.versions[name]: value for name, value in named.items()}, next_offset)
+        return TaskLoop((first,), {first.broadcast_hashes[name]: value for name, value in named.items()}, next_offset)
 
     def log_with(self, follow: Any) -> MemoryLog:
         """The log, of which another function follows the rounds."""
@@ -455,15 +457,20 @@ def test_states_are_saved_at_intervals_while_rounds_go_on(simulation: Simulation
     checkpoints = CheckpointWriter(worker, Storage())
     task_loop = simulation.planned(20)
     reports = StageReports(simulation.stage, simulation.log)
+    handed_out = [task_loop.rounds[0].round_id]
 
     def following(*place: Any) -> Sequence[Message]:
+        simulation.await_round(handed_out[0])
         checkpoints.wait()
         reports.catch_up()
         if failing[0] and any(report.checkpoint_error for report in reports.newest.values()):
             (error,) = {report.checkpoint_error.partition(":")[2] for report in reports.newest.values()} - {""}
             assert error == " the under-store is away"
             failing[0] = False
-        return simulation.log.follow(*place)[:1]
+        messages = simulation.log.follow(*place)[:1]
+        handed_out.extend(line.round_id for line in map(read_line, messages) if isinstance(line, RoundPlan))
+        del handed_out[:-1]
+        return messages
 
     run_task(worker, simulation.log_with(following), task_loop, [0, 1], checkpoints=checkpoints)
     checkpoints.wait()
@@ -471,6 +478,46 @@ def test_states_are_saved_at_intervals_while_rounds_go_on(simulation: Simulation
     assert simulation.totals() == SUMS and not worker.retained and not failing[0]
     assert set(storage.newest) == {("add", 0), ("add", 1)}
     assert all(report.checkpoint_error == "" for report in reports.newest.values())
+
+
+def test_a_state_is_saved_again_once_its_unit_has_come_further_or_after_long(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rounds without messages are replayed in a moment; a savepoint has each state that it asks for."""
+    simulation.stage = replace(simulation.stage, checkpoint_interval=1e-3)
+    worker, saved = simulation.units(), list[tuple[int, int]]()
+    storage = SimpleNamespace(save=lambda stage, unit, store, round_id: saved.append((unit, round_id[1])))
+    checkpoints = CheckpointWriter(worker, storage)
+    plan = simulation.planner.begin()
+
+    def run(*values: bytes) -> None:
+        nonlocal plan
+        for value in values:
+            simulation.log.put("numbers", 1, value)
+        plan = simulation.next(plan)
+        for unit in (0, 1):
+            worker.run(plan, simulation.planner.broadcast_values_of(plan), unit)
+        checkpoints.wait()
+        time.sleep(0.002)
+        checkpoints.save_if_due([0, 1])
+        checkpoints.wait()
+
+    monkeypatch.setattr(checkpoints_module, "_UNCHANGED_INTERVALS", 1e9)
+    run()
+    while plan.messages:
+        assert saved[-2:] == [(0, plan.number), (1, plan.number)]
+        run()
+    saved.clear()
+    run()
+    assert saved == []
+    run(b"5")
+    assert saved == [(1, plan.number)]
+    run()
+    checkpoints.save([0, 1], plan.round_id)
+    assert saved == [(1, plan.number - 1), (0, plan.number), (1, plan.number)]
+    monkeypatch.setattr(checkpoints_module, "_UNCHANGED_INTERVALS", 0)
+    run()
+    assert saved[3:] == [(0, plan.number), (1, plan.number)]
 
 
 def test_a_state_that_is_being_saved_is_not_pruned(simulation: Simulation) -> None:
