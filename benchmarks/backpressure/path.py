@@ -155,7 +155,7 @@ class _Watch(threading.Thread):
     def _applied_messages(self) -> int:
         """Messages that the slow stage has applied."""
         slow = next(stage for stage in self._stages if stage.name == _STAGE_OF[COUNT])
-        return sum(report.counts.get("messages", 0) for report in self._reports.reports(slow.name).values())
+        return sum(report.totals.counts.get("messages", 0) for report in self._reports.reports(slow.name).values())
 
     def _await(self, holds: Any, failure: str) -> None:
         until = time.monotonic() + _PATIENCE

@@ -146,19 +146,19 @@ def measure(where: Place, case: Case, control: RebalanceConfig, *, turn: int = 0
     with closing(JobReports(name, where.kafka)) as job_reports:
         present_reports = [report for _, report in sorted(job_reports.reports("join").items())]
     where.forget(name)
-    units = units_of_gauges(report.gauges for report in present_reports)
+    units = units_of_gauges(report.round.gauges for report in present_reports)
     return Joined(
         measured,
-        sum(report.counts.get("pairs", 0) for report in present_reports),
+        sum(report.totals.counts.get("pairs", 0) for report in present_reports),
         {unit: sum(own["stored"].values()) for unit, own in units.items()},
-        sum(report.counts.get("imported", 0) for report in present_reports),
-        sum(report.counts.get("rows", 0) for report in present_reports),
+        sum(report.totals.counts.get("imported", 0) for report in present_reports),
+        sum(report.totals.counts.get("rows", 0) for report in present_reports),
     )
 
 
 def _answered(report: UnitReport) -> bool:
     """Whether a task has nothing left to answer."""
-    pending = report.gauges["pending"]
+    pending = report.round.gauges["pending"]
     return not (pending["rounds"] or pending["probes"])
 
 

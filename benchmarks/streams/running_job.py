@@ -139,14 +139,14 @@ class _Watch(threading.Thread):
         last: int | None = None
         while time.monotonic() < until and not (last is not None and self._has_processed(last)):
             reports = self._reports(self._first)
-            row_count = sum(report.counts.get("rows", 0) for report in reports)
+            row_count = sum(report.totals.counts.get("rows", 0) for report in reports)
             if self._pause is not None and row_count >= self._pause.rows:
-                self._rest(self._pause, max(report.round for report in reports), until)
+                self._rest(self._pause, max(report.round.number for report in reports), until)
                 self._pause = None
             if not self._marks and self._is_warm(row_count):
                 self._mark(row_count)
             if last is None and row_count >= self._rows:
-                last = max(report.round for report in reports)
+                last = max(report.round.number for report in reports)
             time.sleep(_POLL)
         self._mark(row_count)
         while self._ackers and time.monotonic() < until and self._total("completed") < self._roots:
@@ -171,7 +171,7 @@ class _Watch(threading.Thread):
             raise RuntimeError(f"the job did not come to its end: {ended.rows:,} of {self._rows:,} rows were through")
         if self._ackers and self._total("completed") < self._roots:
             raise RuntimeError(f"{self._total('completed'):,} of {self._roots:,} roots are complete")
-        state = sum(report.state_bytes for report in self._reports(self._last))
+        state = sum(report.state.bytes for report in self._reports(self._last))
         seconds = ended.at - start.at
         acks = (self._acks - start.acks) / (self._complete - start.at)
         rows = ended.rows - start.rows
@@ -188,19 +188,19 @@ class _Watch(threading.Thread):
     def _mark(self, rows: int) -> None:
         acks = self._count("acks") if self._ackers else 0
         reports = self._reports(self._last)
-        spent = {report.unit: report.cpu for report in reports}
+        spent = {report.unit: report.totals.cpu for report in reports}
         of_units = [spent.get(unit, 0.0) for unit in range(self._last.units)]
-        last = max((report.round for report in reports), default=0)
+        last = max((report.round.number for report in reports), default=0)
         self._marks.append(_Mark(time.monotonic(), rows, acks, cpu_time(), of_units, last))
 
     def _reports(self, step: Step) -> list[UnitReport]:
         return [report for _, report in sorted(self._job_reports.reports(step.stage).items())]
 
     def _count(self, name: str) -> int:
-        return sum(report.counts.get(name, 0) for report in self._reports(Step("acker", self._ackers)))
+        return sum(report.totals.counts.get(name, 0) for report in self._reports(Step("acker", self._ackers)))
 
     def _total(self, name: str) -> int:
-        values: list[Any] = [report.gauges.get(name, 0) for report in self._reports(Step("acker", self._ackers))]
+        values: list[Any] = [report.round.gauges.get(name, 0) for report in self._reports(Step("acker", self._ackers))]
         return sum(values)
 
     def _is_warm(self, rows: int) -> bool:
@@ -217,7 +217,7 @@ class _Watch(threading.Thread):
         """Whether every unit of the last stage has taken a round of every unit of the first as a whole."""
         reports = self._reports(self._last)
         for report in reports:
-            first = [report.positions.get(sender) for sender in range(self._first.units)]
+            first = [report.round.positions.get(sender) for sender in range(self._first.units)]
             if any(each is None or each.round < round_number or not each.round_ended for each in first):
                 return False
         return len(reports) == self._last.units

@@ -79,8 +79,12 @@ class _Steps(threading.Thread):
             while not self.over.wait(0.004):
                 for stage in ("count", "acker"):
                     for unit, report in job_reports.reports(stage).items():
-                        count = report.counts.get("rows", 0) if stage == "count" else report.gauges["completed"]
-                        self.reports.setdefault((stage, unit), {})[report.round] = (report.ended_at, count)
+                        count = (
+                            report.totals.counts.get("rows", 0)
+                            if stage == "count"
+                            else report.round.gauges["completed"]
+                        )
+                        self.reports.setdefault((stage, unit), {})[report.round.number] = (report.round.ended_at, count)
 
     def reached(self, stage: str) -> npt.NDArray[np.float64]:
         """Times, and how far all units together were then: two columns."""

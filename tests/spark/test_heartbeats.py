@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from springline.spark_jobs.streaming.application.application import HeartbeatWriter
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.runtime.report import UnitReport
+from springline.spark_jobs.streaming.runtime.report import RoundStatus, StateStatus, UnitReport, UnitTotals
 from springline.spark_jobs.streaming.runtime.stage import Stage
 
 
@@ -21,8 +21,10 @@ def test_the_status_of_a_stage_is_from_the_reports_of_its_units(tmp_path: Path) 
     )
     newest = {
         unit: UnitReport(
-            unit, 7 + unit, {"rows": 10}, 1_000, lag, 0.0, seconds={"step": 0.25}, ended_at=5.0,
-            recovered="3 rounds after 4" if unit else "",
+            unit,
+            RoundStatus(number=7 + unit, lag=lag, seconds={"step": 0.25}, ended_at=5.0),
+            UnitTotals({"rows": 10}),
+            StateStatus(1_000, "3 rounds after 4" if unit else ""),
         )
         for unit, lag in enumerate((4, 9))
     }  # fmt: skip

@@ -113,10 +113,10 @@ class HeartbeatWriter:
             "ready_at": self.ready_at,
             "stages": stages,
             "recovered": [
-                f"{stage.id}[{unit}]: {report.recovered}"
+                f"{stage.id}[{unit}]: {report.state.recovered}"
                 for stage in self.stages
                 for unit, report in sorted(reports[stage.name].items())
-                if report.recovered and report.ended_at >= self.started_at
+                if report.state.recovered and report.round.ended_at >= self.started_at
             ],
             **{service.section: service.status() for service in self.services if service.section},
         }
@@ -131,14 +131,14 @@ def _stage_heartbeat(stage: Stage, folder: JobFolder, reports: Collection[UnitRe
     return {
         "units": stage.units,
         "paused": any((folder.path / hold).exists() for hold in stage.hold_files),
-        "round": max((report.round for report in reports), default=0),
-        "round_ended_at": max((report.ended_at for report in reports), default=0),
+        "round": max((report.round.number for report in reports), default=0),
+        "round_ended_at": max((report.round.ended_at for report in reports), default=0),
         "counts": dict(sorted(sum_counts(reports).items())),
-        "state_bytes": sum(report.state_bytes for report in reports),
-        "seconds": max((sum(report.seconds.values()) for report in reports), default=0),
-        "newest_timestamp": max((report.newest_timestamp for report in reports), default=0),
-        "lag": max((report.lag for report in reports), default=0),
-        "watermark": min((mark for report in reports if (mark := report.gauges.get("watermark"))), default=None),
+        "state_bytes": sum(report.state.bytes for report in reports),
+        "seconds": max((sum(report.round.seconds.values()) for report in reports), default=0),
+        "newest_timestamp": max((report.round.newest_timestamp for report in reports), default=0),
+        "lag": max((report.round.lag for report in reports), default=0),
+        "watermark": min((mark for report in reports if (mark := report.round.gauges.get("watermark"))), default=None),
     }
 
 
@@ -236,8 +236,8 @@ def _errors(services: Sequence[BackgroundService], stages: Sequence[Stage], repo
     yield from (service.last_error for service in services)
     for stage in stages:
         for unit, report in reports.reports(stage.name).items():
-            if report.checkpoint_error:
-                yield f"{stage.id}[{unit}]: {report.checkpoint_error}"
+            if report.state.checkpoint_error:
+                yield f"{stage.id}[{unit}]: {report.state.checkpoint_error}"
 
 
 def stop_if_abandoned(heartbeat: HeartbeatWriter, now: float) -> None:

@@ -42,7 +42,7 @@ class StageProgress:
     @staticmethod
     def of(reports: Mapping[int, UnitReport], units: int) -> StageProgress:
         """Compute the progress from the latest reports; a unit without a report has counted nothing."""
-        rounds = [reports[unit].round if unit in reports else 0 for unit in range(units)]
+        rounds = [reports[unit].round.number if unit in reports else 0 for unit in range(units)]
         last_round = min(rounds, default=0)
         return StageProgress(last_round, {unit: report.flow_after(last_round) for unit, report in reports.items()})
 
@@ -138,7 +138,7 @@ class StageAccounting:
         if open_rounds:
             admitted += round(sum(planned.messages for planned in open_rounds) * history.bytes_per_offset)
             # The step of the oldest open round begins when that of the round before ends.
-            ended_at = max((report.ended_at for report in reports[stage.name].values()), default=0.0)
+            ended_at = max((report.round.ended_at for report in reports[stage.name].values()), default=0.0)
             if history.rounds >= _WARMUP_ROUNDS:
                 round_started_at = max(open_rounds[0].planned_at, min(ended_at, now))
         sent: dict[str, int] = {}
@@ -149,7 +149,7 @@ class StageAccounting:
                 sent[upstream] += size
                 units[unit] += size
         if not sent:
-            lag = max((report.lag for report in reports[stage.name].values()), default=0)
+            lag = max((report.round.lag for report in reports[stage.name].values()), default=0)
             sent = {stage.topic: admitted + round(lag * history.bytes_per_offset)}
         else:
             units.subtract({unit: flow.read_bytes for unit, flow in own.flows.items()})
@@ -179,8 +179,8 @@ class StageAccounting:
         if set(reports) != set(history.units):
             history.samples.clear()
         history.units = frozenset(reports)
-        history.add_sample(now, sum(report.flow.read_bytes for report in reports.values()),
-                    sum(report.offset for report in reports.values()))  # fmt: skip
+        history.add_sample(now, sum(report.totals.flow.read_bytes for report in reports.values()),
+                    sum(report.round.offset for report in reports.values()))  # fmt: skip
 
     def _work_between(self, before: StageProgress, after: StageProgress) -> tuple[float, int]:
         """Return the busy seconds of the task with the most work, and the bytes of all units."""
@@ -196,5 +196,5 @@ def _bytes_sent_to(stage: Stage, units: int, reports: Iterable[UnitReport]) -> I
     """Yield the bytes that each upstream unit has sent to each unit of a stage, including the newest round."""
     for report in reports:
         for unit in range(units):
-            if size := report.flow.sent_bytes.get(f"{stage.topic}[{unit}]"):
+            if size := report.totals.flow.sent_bytes.get(f"{stage.topic}[{unit}]"):
                 yield unit, size

@@ -139,8 +139,8 @@ def _await_saved(
             missing.pop(0)
             continue
         report = reports.reports(stage.name).get(unit)
-        if report is not None and report.checkpoint_error and report.ended_at >= requested_at:
-            raise UnknownSavepointError(f"{stage.id}[{unit}]: {report.checkpoint_error}")
+        if report is not None and report.state.checkpoint_error and report.round.ended_at >= requested_at:
+            raise UnknownSavepointError(f"{stage.id}[{unit}]: {report.state.checkpoint_error}")
         if time.monotonic() > until:
             raise UnknownSavepointError(f"{stage.id}[{unit}] did not save its state in {_SAVE_SECONDS:g} s")
         time.sleep(_POLL_SECONDS)

@@ -205,11 +205,11 @@ class Rebalancer:
         state = read_controller_state(self._folder)
         assert state is not None
         observation = JoinObservation.of_gauges(
-            {unit: report.gauges for unit, report in routers.items()},
-            units_of_gauges(report.gauges for report in tasks.values()),
+            {unit: report.round.gauges for unit, report in routers.items()},
+            units_of_gauges(report.round.gauges for report in tasks.values()),
             self._copies.complete_copies(one.migration.giver for one in state.copying) if state.copying else {},
             sum_counts(tasks.values())["pairs"],
-            min(report.round for report in routers.values()),
+            min(report.round.number for report in routers.values()),
         )
         config = replace(self._control, units=requested_units(self._folder, self._control.units))
         decision = decide(state, observation, config, self._route.units)

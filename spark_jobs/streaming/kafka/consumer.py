@@ -69,19 +69,7 @@ class ConsumerPool:
     def follow(self, topic: str, unit: int, start: int, seconds: float) -> Sequence[Message]:
         """Return messages from an offset on, waiting up to `seconds` for the first; see `MessageLog`."""
         reader = self._acquire(topic, unit, start, _WAITS_LONG)
-        messages: list[Message] = []
-        until = time.monotonic() + seconds
-        left = seconds
-        while not messages and left >= 0:
-            message = reader.consumer.poll(left)
-            while message is not None:
-                offset = message.offset() or 0
-                if (error := message.error()) is not None:
-                    self._end_of_partition(error, offset, f"{topic}[{unit}]", start)
-                elif offset >= start:
-                    messages.append(_message(message))
-                message = reader.consumer.poll(0)
-            left = until - time.monotonic()
+        messages = self._poll(reader.consumer, {(topic, unit): start}, seconds)[topic, unit]
         reader.position = messages[-1].offset + 1 if messages else start
         self._release(topic, unit, reader, _WAITS_LONG)
         return messages
@@ -96,24 +84,10 @@ class ConsumerPool:
         consumer, positions = self._followed
         if positions != starts:
             consumer.assign([TopicPartition(topic, 0, start) for topic, start in starts.items()])
-        positions = dict(starts)
         self._followed = (consumer, {})  # unknown, if an error is raised
-        by_topic: dict[str, list[Message]] = {topic: [] for topic in starts}
-        until = time.monotonic() + seconds
-        message = consumer.poll(seconds)
-        while True:
-            while message is not None:
-                topic, offset = str(message.topic()), message.offset() or 0
-                if (error := message.error()) is not None:
-                    self._end_of_partition(error, offset, f"{topic}[0]", positions.get(topic, 0))
-                elif offset >= positions[topic]:
-                    by_topic[topic].append(_message(message))
-                    positions[topic] = offset + 1
-                message = consumer.poll(0)
-            left = until - time.monotonic()
-            if left <= 0 or any(by_topic.values()):
-                break
-            message = consumer.poll(left)
+        messages = self._poll(consumer, {(topic, 0): start for topic, start in starts.items()}, seconds)
+        by_topic = {topic: messages[topic, 0] for topic in starts}
+        positions = {topic: each[-1].offset + 1 if each else starts[topic] for topic, each in by_topic.items()}
         self._followed = (consumer, positions)
         return by_topic
 
@@ -128,6 +102,25 @@ class ConsumerPool:
             self._gap_consumer.close()
             self._gap_consumer = None
         self._consumers.clear()
+
+    def _poll(
+        self, consumer: Consumer, starts: Mapping[tuple[str, int], int], seconds: float
+    ) -> dict[tuple[str, int], list[Message]]:
+        """Return the messages of these topics' units from these offsets on, waiting up to `seconds` for the first."""
+        messages: dict[tuple[str, int], list[Message]] = {place: [] for place in starts}
+        until = time.monotonic() + seconds
+        left = seconds
+        while left >= 0 and not any(messages.values()):
+            message = consumer.poll(left)
+            while message is not None:
+                place, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0
+                if (error := message.error()) is not None:
+                    self._end_of_partition(error, offset, f"{place[0]}[{place[1]}]", starts.get(place, 0))
+                elif offset >= starts[place]:
+                    messages[place].append(_message(message))
+                message = consumer.poll(0)
+            left = until - time.monotonic()
+        return messages
 
     def _acquire(self, topic: str, unit: int, start: int, waits: int = _WAITS) -> _UnitConsumer:
         """Return the consumer of a unit, positioned at an offset; it is not cached until it is released."""

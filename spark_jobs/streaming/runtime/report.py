@@ -29,46 +29,68 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class UnitReport:
-    """Status of a unit: its newest round, its counts since the first start of the job, the size of its state.
+class RoundStatus:
+    """What a unit says of its newest round.
 
-    `positions` are those after the last messages accepted from units upstream, by sender. `lag` is how many messages
-    the stage had not admitted yet, `newest_timestamp` when the newest message that it has read was appended (0: the
-    round had none), `seconds` the durations of the parts of the round, `ended_at` when it ended (both times since
-    1970), `gauges` those of the step's output, `cpu` the cumulated CPU seconds of the unit's rounds. `offset` is the
-    next offset to read, `flow` what it has accepted and sent, `earlier_flows` the same after each of the two rounds
-    before, the later one first. `recovered` says what was replayed if its state was lost, `checkpoint_error` why its
-    state could not be saved at last. `timer` is that of the step's output (`Output.timer`).
+    `positions` are those after the last messages accepted from units upstream, by sender, `offset` is the next offset
+    to read. `lag` is how many messages the stage had not admitted yet, `newest_timestamp` when the newest message that
+    the round has read was appended (0: it had none), `ended_at` when the round ended (both times since 1970), `seconds`
+    the durations of its parts. `gauges` and `timer` are those of the step's output (`Output.timer`).
     """
 
-    unit: int
-    round: int
-    counts: Mapping[str, int]
-    state_bytes: int
-    lag: int
-    newest_timestamp: float
     incarnation: int = 1
-    positions: Mapping[int, UpstreamPosition] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    ended_at: float = 0.0
-    gauges: Mapping[str, Any] = field(default_factory=dict)
-    cpu: float = 0.0
+    number: int = 0
     offset: int = 0
+    positions: Mapping[int, UpstreamPosition] = field(default_factory=dict)
+    lag: int = 0
+    newest_timestamp: float = 0.0
+    ended_at: float = 0.0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    gauges: Mapping[str, Any] = field(default_factory=dict)
+    timer: float | None = 0.0
+
+
+@dataclass(frozen=True)
+class UnitTotals:
+    """What a unit has counted since the first start of the job.
+
+    `counts` are those of the step's outputs, `cpu` the CPU seconds of its rounds, `flow` what it has accepted and sent,
+    `earlier_flows` the same after each of the two rounds before, the later one first.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    cpu: float = 0.0
     flow: Flow = field(default_factory=Flow)
     earlier_flows: tuple[Flow, ...] = ()
+
+
+@dataclass(frozen=True)
+class StateStatus:
+    """The size of a unit's state in bytes; what was replayed if it was lost; why it could not be saved at last."""
+
+    bytes: int = 0
     recovered: str = ""
     checkpoint_error: str = ""
-    timer: float | None = 0.0
+
+
+@dataclass(frozen=True)
+class UnitReport:
+    """Status of a unit after its newest round."""
+
+    unit: int
+    round: RoundStatus = field(default_factory=RoundStatus)
+    totals: UnitTotals = field(default_factory=UnitTotals)
+    state: StateStatus = field(default_factory=StateStatus)
 
     def flow_after(self, number: int) -> Flow:
         """Return the flow after the round `number`, or after the oldest one of which it is reported."""
-        flows = (self.flow, *self.earlier_flows)
-        return flows[min(max(self.round - number, 0), len(flows) - 1)]
+        flows = (self.totals.flow, *self.totals.earlier_flows)
+        return flows[min(max(self.round.number - number, 0), len(flows) - 1)]
 
     @property
     def round_id(self) -> tuple[int, int]:
         """Incarnation and round; later rounds compare greater."""
-        return (self.incarnation, self.round)
+        return (self.round.incarnation, self.round.number)
 
     @property
     def key(self) -> bytes:
@@ -94,5 +116,5 @@ def sum_counts(reports: Iterable[UnitReport]) -> Counter[str]:
     """Return the summed counts of these units since the first start of the job."""
     counts: Counter[str] = Counter()
     for report in reports:
-        counts.update(report.counts)
+        counts.update(report.totals.counts)
     return counts

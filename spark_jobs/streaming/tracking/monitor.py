@@ -70,16 +70,20 @@ def _moved_counts(gauges: Gauges) -> list[list[int] | None]:
 
 def handled_count(report: UnitReport | None) -> int:
     """Return how many of the roots that ackers reported a unit has audited, sent again, or reported as failed."""
-    return sum(report.counts.get(name, 0) for name in _HANDLED) if report is not None else 0
+    return sum(report.totals.counts.get(name, 0) for name in _HANDLED) if report is not None else 0
 
 
 def pause_reason(reports: Mapping[str, Sequence[UnitReport | None]], began: float, now: float, timeout: float) -> str:
     """Return why timeouts are paused; empty if they are not. `reports`: by stage downstream of the source, by unit."""
     for stage, units in reports.items():
         for report in units:
-            if report is None or report.ended_at < began or now - report.ended_at > _AWAY_SECONDS:
+            if report is None or report.round.ended_at < began or now - report.round.ended_at > _AWAY_SECONDS:
                 return f"{stage} is down"
-            if report.lag and report.newest_timestamp and report.ended_at - report.newest_timestamp > timeout / 2:
+            if (
+                report.round.lag
+                and report.round.newest_timestamp
+                and report.round.ended_at - report.round.newest_timestamp > timeout / 2
+            ):
                 return f"{stage} lags"
     return ""
 
@@ -92,7 +96,7 @@ def has_open_round(planned: PlannedRound, reports: Sequence[UnitReport | None], 
     """
     if planned.planned_at < began or now - planned.planned_at <= _OPEN_SECONDS:
         return False
-    return any(report is None or report.round < planned.number for report in reports)
+    return any(report is None or report.round.number < planned.number for report in reports)
 
 
 @dataclass
@@ -150,7 +154,7 @@ class TrackingMonitor(BackgroundService):
 
     def _observe(self) -> None:
         reports = {stage.name: [self._report(stage, unit) for unit in range(stage.units)] for stage in self._stages}
-        gauges = [None if report is None else report.gauges for report in reports["acker"]]
+        gauges = [None if report is None else report.round.gauges for report in reports["acker"]]
         # The first stage of a foreign topology also brings its acks: while it does not run, nothing is late.
         late_stages = [stage for stage in self._stages if stage.stamped or self._config.foreign]
         downstream_reports = {stage.name: reports[stage.name] for stage in late_stages}
@@ -188,4 +192,4 @@ class TrackingMonitor(BackgroundService):
     def _report(self, stage: Stage, unit: int) -> UnitReport | None:
         """Return the newest report of a unit since the application began; older ones may precede a rewind."""
         report = self._reports.reports(stage.name).get(unit)
-        return report if report is not None and report.ended_at >= self._began else None
+        return report if report is not None and report.round.ended_at >= self._began else None

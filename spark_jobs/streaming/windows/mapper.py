@@ -33,7 +33,6 @@ from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Outp
 from springline.spark_jobs.streaming.sources.chunk import Chunk
 from springline.spark_jobs.streaming.sources.decoder import Decoder
 from springline.spark_jobs.streaming.sources.schema import MICROS, Stream
-from springline.spark_jobs.streaming.sql.windowing import Hop, Window
 from springline.spark_jobs.streaming.tracking.replay.message_mode import Spring
 from springline.spark_jobs.streaming.windows.aggregation.dictionary import DictionaryEncoder
 from springline.spark_jobs.streaming.windows.aggregation.forwarded_rows import FORWARD_ABOVE, ForwardedRows
@@ -46,6 +45,7 @@ from springline.spark_jobs.streaming.windows.errors import computing
 from springline.spark_jobs.streaming.windows.group_messages import PartialsOrigin
 from springline.spark_jobs.streaming.windows.multi_query import Cube, ScanPass, Slices, cubes_of, passes_of
 from springline.spark_jobs.streaming.windows.registry import QueryRegistry
+from springline.spark_jobs.streaming.windows.state.triggers import WindowClosing, closing_of, next_closing
 
 _BEFORE_ALL = -(2**62)
 _SLACK = 2 * MICROS  # by which reducers may have counted less of the time for which units are idle
@@ -126,9 +126,9 @@ class Mapper:
         if self._cached_queries is None or self._cached_queries[0] != registry_json:
             registry = from_json_value(QueryRegistry, registry_json, "the queries of a round")
             stream = registry.stream(self._stream)
-            windows = {query.name: query.window for query in registry.queries(self._stream)}
-            cubes = cubes_of(registry.queries(self._stream), stream)
-            closings = frozenset(_Closing.of(cube, windows[name]) for cube in cubes for name in cube.queries)
+            queries = {query.name: query for query in registry.queries(self._stream)}
+            cubes = cubes_of(queries.values(), stream)
+            closings = frozenset(closing_of(cube, queries[name].window) for cube in cubes for name in cube.queries)
             self._cached_queries = (registry_json, _Queries(stream, cubes, with_bases(cubes), closings))
         return self._cached_queries[1]
 
@@ -136,31 +136,6 @@ class Mapper:
 def tracked_mapper(stream: str, units: int) -> Spring:
     """Return the step of a mapper whose messages are tracked."""
     return Spring(Mapper(stream, units), units)
-
-
-@dataclass(frozen=True)
-class _Closing:
-    """When the windows of a query can close: `lateness` after the ends of slices, for at most `span` after a row of
-    theirs; in microseconds.
-    """
-
-    width: int
-    phase: int
-    lateness: int
-    span: int
-
-    @staticmethod
-    def of(cube: Cube, window: Window | None) -> _Closing:
-        """Return that of a query of a cube; rows of a window of rows are counted as soon as they are not late."""
-        width = max(cube.width, 1)
-        return _Closing(width, cube.phase, cube.lateness, window.size if isinstance(window, Hop) else width)
-
-    def after(self, high: int, reached: int) -> float:
-        """Return the next event time after `reached` at which a window may close; infinite if none is open that has
-        rows up to `high`.
-        """
-        end = (reached - self.lateness - self.phase) // self.width * self.width + self.phase + self.width
-        return math.inf if end > high + self.span else end + self.lateness
 
 
 @dataclass(frozen=True)
@@ -172,7 +147,7 @@ class _Queries:
     stream: Stream
     cubes: tuple[Cube, ...]
     sent_cubes: tuple[Cube, ...]
-    closings: frozenset[_Closing]
+    closings: frozenset[WindowClosing]
 
     def timer(self, high: int | None, clock: float, idle_from: float) -> float | None:
         """Return the clock at which the unit is idle, or if it is, the one at which a next window may close.
@@ -184,8 +159,8 @@ class _Queries:
         if high is None:
             return None
         reached = high + round((clock - idle_from) * MICROS)
-        closing = min((each.after(high, reached - _SLACK) for each in self.closings), default=math.inf)
-        return clock + max(closing - reached, 0) / MICROS if math.isfinite(closing) else None
+        closing = next_closing(self.closings, high, reached - _SLACK)
+        return None if closing is None else clock + max(closing - reached, 0) / MICROS
 
 
 class _MapperRound:

@@ -255,7 +255,7 @@ class ThrottledSimulation(TrackedSimulation):
         """Rates and credits for so many seconds from now on; messages have about 50 bytes."""
         for stage in self.stages:
             rate, credit = limits.get(stage.name, (None, None))
-            after_round = max((report.round for report in self.reports.reports(stage.name).values()), default=0)
+            after_round = max((report.round.number for report in self.reports.reports(stage.name).values()), default=0)
             limit = RateLimit(rate, 50.0, None if credit is None else Credit(credit, after_round))
             write_grant(self.folder.path, stage.name, limit, self.clock + seconds)
 

@@ -287,10 +287,10 @@ class JoinSimulation:
                 break
         else:
             raise AssertionError(f"rows are left: {self.counts('route')}")
-        last = max(self._reports("route").values(), key=lambda report: report.round).round
+        last = max(self._reports("route").values(), key=lambda report: report.round.number).round.number
         for _ in range(turns):
             self.turn()
-            gauges = [report.gauges for report in self._reports("join").values()]
+            gauges = [report.round.gauges for report in self._reports("join").values()]
             if all(
                 gauge["round"] > last or (gauge["round"] == last and not gauge["pending"]["probes"]) for gauge in gauges
             ):
@@ -310,7 +310,7 @@ class JoinSimulation:
                 and len(course.table.units) == requested_units
             )
             if is_idle and all(
-                report.gauges["epoch"] == course.table.epoch for report in self._reports("join").values()
+                report.round.gauges["epoch"] == course.table.epoch for report in self._reports("join").values()
             ):
                 return
         raise AssertionError(f"still under way: {course}")
@@ -321,7 +321,7 @@ class JoinSimulation:
 
     def stored(self) -> dict[int, int]:
         """How many tuples each unit stores."""
-        units = rebalance.units_of_gauges(report.gauges for report in self._reports("join").values())
+        units = rebalance.units_of_gauges(report.round.gauges for report in self._reports("join").values())
         return {unit: sum(own["stored"].values()) for unit, own in units.items()}
 
     def switched(self) -> set[int]:

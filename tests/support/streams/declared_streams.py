@@ -34,7 +34,7 @@ from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord, RoundId
-from springline.spark_jobs.streaming.runtime.report import UnitReport
+from springline.spark_jobs.streaming.runtime.report import RoundStatus, UnitReport
 from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
 from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
@@ -133,7 +133,7 @@ def serve_slices(declarations: Path, cluster: Cluster, scratch: Path) -> None:
     with closing(Kafka(cluster)) as log:
         log.create(dict.fromkeys((reducing.reports, reducing.state_requests, reducing.state_replies), 1))
         worker = StageWorker(reducing, StateFolders(scratch), log)
-        reports = [UnitReport(unit, 1, {}, 0, 0, 0.0) for unit in range(4)]
+        reports = [UnitReport(unit, RoundStatus(number=1)) for unit in range(4)]
         with log.record_sender() as sending:
             for report in reports:
                 worker.states.store(report.unit).save(StateSnapshot(1, 0), ran.states["reduce", report.unit], (1, 1))

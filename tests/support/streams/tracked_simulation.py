@@ -73,7 +73,7 @@ class TrackedSimulation(JobRun):
         """The marks, as the application's oversight would make them."""
         stage = self.stages[-1]
         reports = [self.reports.reports(stage.name).get(unit) for unit in range(self.stages[-1].units)]
-        gauges = [report and report.gauges for report in reports]
+        gauges = [report and report.round.gauges for report in reports]
         before = read_json(self.folder.path / LOW_WATERMARKS)["low_watermarks"]
         ackers = self.epochs.ring.ackers
         low_marks = low_watermarks(before, gauges, self._gauges, ackers, self._dealt)

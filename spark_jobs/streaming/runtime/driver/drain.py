@@ -58,7 +58,7 @@ def _has_accepted_all(
 ) -> bool:
     """Return whether every unit has accepted all messages of a round of the stage upstream, including its end."""
     for unit in plan.ranges:
-        accepted = reports[unit].positions if unit in reports else {}
+        accepted = reports[unit].round.positions if unit in reports else {}
         positions = [accepted.get(upstream.sender(other), UpstreamPosition()) for other in upstream_plan.ranges]
         if any(each.round != upstream_plan.number or not each.round_ended for each in positions):
             return False

@@ -140,7 +140,7 @@ class Planner:
         if not self.is_complete(last):
             return last.clock + TICK_SECONDS
         reports = self._reports.newest
-        timers = [reports[unit].timer if unit in reports else 0.0 for unit in last.ranges]
+        timers = [reports[unit].round.timer if unit in reports else 0.0 for unit in last.ranges]
         earliest = min((timer for timer in timers if timer is not None), default=math.inf)
         return min(max(earliest, last.clock + TICK_SECONDS), last.clock + IDLE_SECONDS)
 

@@ -104,7 +104,8 @@ class CheckpointWriter:
     def _progress(self, unit: int) -> object:
         """Return what a unit has read, sent and counted up to its newest report, in its incarnation."""
         report = self._worker.reports[unit]
-        return report.incarnation, report.flow.read_bytes, dict(report.flow.sent_bytes), dict(report.counts)
+        flow, counts = report.totals.flow, report.totals.counts
+        return report.round.incarnation, flow.read_bytes, dict(flow.sent_bytes), dict(counts)
 
     def _save(self, round_ids: Mapping[int, RoundId], *, is_requested: bool = False) -> None:
         """Save these states; once the storage has failed, which may take long, the others are not tried."""

@@ -23,7 +23,13 @@ from springline.persistence.model.codec import to_json_value
 from springline.persistence.monitoring.logs import log_context
 from springline.spark_jobs.streaming.runtime.encoding import encode_dead_letters
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord, RoundId
-from springline.spark_jobs.streaming.runtime.report import Flow, UnitReport
+from springline.spark_jobs.streaming.runtime.report import (
+    Flow,
+    RoundStatus,
+    StateStatus,
+    UnitReport,
+    UnitTotals,
+)
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.stamps import EndMarker, Stamp, upstream_positions
@@ -185,21 +191,29 @@ class StageWorker:
         """Return the report of a completed round, from the state after it and, if it ran here, what it took and its
         result.
         """
-        earlier = self.reports.get(unit) or UnitReport(unit, 0, {}, 0, 0, 0.0)
+        earlier = self.reports[unit].totals if unit in self.reports else UnitTotals()
         seconds, notes = seconds or {}, after.notes
         start, to = plan.ranges[unit]
         busy = earlier.flow.busy_seconds
         if to > start and seconds:
             # Steps and commits overlap, so that the longer of both is what a round takes.
             busy += max(seconds["step"], seconds["send"] + seconds["save"])
-        return UnitReport(
-            unit, plan.number, notes["counts"], after.bytes, plan.lag,
-            0.0 if result is None else result.newest_timestamp, plan.incarnation,
-            upstream_positions(notes, f"{self.stage.id}, unit {unit}"), seconds, time.time(), notes["gauges"],
-            earlier.cpu + cpu, to, Flow(notes["read"], notes["sent"], busy),
-            (earlier.flow, *earlier.earlier_flows[:1]), self._recoveries.get(unit, ""),
-            self.checkpoint_errors.get(unit, ""), 0.0 if result is None else result.output.timer,
-        )  # fmt: skip
+        round_status = RoundStatus(
+            plan.incarnation,
+            plan.number,
+            offset=to,
+            positions=upstream_positions(notes, f"{self.stage.id}, unit {unit}"),
+            lag=plan.lag,
+            newest_timestamp=0.0 if result is None else result.newest_timestamp,
+            ended_at=time.time(),
+            seconds=seconds,
+            gauges=notes["gauges"],
+            timer=0.0 if result is None else result.output.timer,
+        )
+        flow = Flow(notes["read"], notes["sent"], busy)
+        totals = UnitTotals(notes["counts"], earlier.cpu + cpu, flow, (earlier.flow, *earlier.earlier_flows[:1]))
+        state = StateStatus(after.bytes, self._recoveries.get(unit, ""), self.checkpoint_errors.get(unit, ""))
+        return UnitReport(unit, round_status, totals, state)
 
     def _send_reports(self, reports: Sequence[UnitReport]) -> None:
         with self._commit_log.record_sender() as record_sender:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from springline.spark_jobs.streaming.sql.windowing import CountWindow, Hop, Landmark, Window
+from springline.spark_jobs.streaming.windows.multi_query import Cube
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +73,36 @@ def floor_of(needs: Sequence[int | None], floor: int | None, retained_from: int 
         return floor
     least = min([need for need in needs if need is not None] + ([] if retained_from is None else [retained_from]))
     return least if floor is None else max(floor, least)
+
+
+@dataclass(frozen=True)
+class WindowClosing:
+    """When the windows of a query can close: `lateness` after the ends of slices, for at most `span` after a row of
+    theirs; in microseconds.
+    """
+
+    width: int
+    phase: int
+    lateness: int
+    span: int
+
+
+def closing_of(cube: Cube, window: Window | None) -> WindowClosing:
+    """Return that of a query of a cube; rows of a window of rows are counted as soon as they are not late."""
+    width = max(cube.width, 1)
+    return WindowClosing(width, cube.phase, cube.lateness, window.size if isinstance(window, Hop) else width)
+
+
+def next_closing(closings: Iterable[WindowClosing], high: int, reached: int) -> int | None:
+    """Return the next event time after `reached` at which a window may close; None if none is open that has rows up to
+    `high`.
+
+    >>> next_closing([WindowClosing(width=60, phase=0, lateness=5, span=60)], high=70, reached=100)
+    125
+    """
+    times = []
+    for each in closings:
+        end = ((reached - each.lateness - each.phase) // each.width + 1) * each.width + each.phase
+        if end <= high + each.span:
+            times.append(end + each.lateness)
+    return min(times, default=None)

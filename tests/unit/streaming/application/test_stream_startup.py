@@ -18,7 +18,7 @@ from springline.spark_jobs.streaming.application.status import JobStatus, read_s
 from springline.spark_jobs.streaming.application.supervision import Limits, decide_action
 from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.runtime.report import UnitReport
+from springline.spark_jobs.streaming.runtime.report import RoundStatus, UnitReport
 from springline.spark_jobs.streaming.runtime.stage import Stage
 
 STARTING = JobStatus("job", "starting", started_at=100.0, heartbeat_at=100.0, pid=7, phase="starting Spark on local[8]")
@@ -110,7 +110,7 @@ def test_what_an_application_does_while_it_starts_is_in_its_heartbeat(tmp_path: 
 def test_a_start_takes_the_seconds_of_its_phases_until_each_stage_has_a_round(tmp_path: Path) -> None:
     """What was waited for afterwards is not counted; one that starts again in its process has phases of its own."""
     folder, stage = JobFolder(tmp_path / "job"), Stage("map", "", "rows", job="job")
-    report = UnitReport(0, 1, {}, 0, 0, 0.0, ended_at=time.time())
+    report = UnitReport(0, RoundStatus(number=1, ended_at=time.time()))
     reports: Any = SimpleNamespace(reports=lambda _: {0: report})
     with folder.application_lock():
         beats = HeartbeatWriter("job", folder, (stage,), started_at=5.0, phases=[("loading its code", 3.0)])

@@ -11,7 +11,7 @@ from benchmarks.backpressure.relay_job import RelayJob
 from springline.spark_jobs.streaming.backpressure.accounting import StageAccounting, upstreams_of
 from springline.spark_jobs.streaming.backpressure.rate_limit import PlannedRound, write_planned
 from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts
-from springline.spark_jobs.streaming.runtime.report import Flow, UnitReport
+from springline.spark_jobs.streaming.runtime.report import Flow, RoundStatus, UnitReport, UnitTotals
 from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
 from springline.spark_jobs.streaming.tracking.config import TrackingConfig
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
@@ -43,9 +43,10 @@ class Stages:
             for at in (number, number - 1, number - 2)
         ]
         self._reports[name][unit] = UnitReport(
-            unit, number, {}, 0, lag, 0.0, ended_at=ended_at, offset=number * 10, flow=flows[0],
-            earlier_flows=tuple(flows[1:]),
-        )  # fmt: skip
+            unit,
+            RoundStatus(number=number, lag=lag, ended_at=ended_at, offset=number * 10),
+            UnitTotals(flow=flows[0], earlier_flows=tuple(flows[1:])),
+        )
 
     def both(self, name: str, number: int, busy: float = 0.1, **more: Any) -> None:
         """Both units do."""

@@ -13,7 +13,7 @@ from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.errors import MessagesLostError
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.history import BroadcastValue, read_line, write_line
-from springline.spark_jobs.streaming.runtime.report import UnitReport
+from springline.spark_jobs.streaming.runtime.report import RoundStatus, UnitReport
 from springline.spark_jobs.streaming.runtime.rounds import (
     TICK_SECONDS,
     OffsetBounds,
@@ -94,7 +94,7 @@ def test_a_stage_that_waits_for_nothing_has_a_round_every_ten_seconds() -> None:
         nonlocal plan
         assert plan is not None
         for unit, timer in enumerate(timers):
-            report = UnitReport(unit, plan.number, {}, 0, 0, 0.0, timer=timer)
+            report = UnitReport(unit, RoundStatus(number=plan.number, timer=timer))
             log.put(stage.reports, 0, report.encode())
         began = clock[0]
         while (following := planner.after(plan)) is None:

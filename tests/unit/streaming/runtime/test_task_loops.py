@@ -399,7 +399,7 @@ def test_a_task_recovers_the_states_that_were_lost_before_it(simulation: Simulat
     assert simulation.totals() == SUMS
     reports = StageReports(simulation.stage, simulation.log)
     reports.catch_up()
-    assert {unit for unit, report in reports.newest.items() if report.recovered} == set(lost)
+    assert {unit for unit, report in reports.newest.items() if report.state.recovered} == set(lost)
 
 
 def test_an_error_of_planning_is_raised_at_the_next_task_loop(simulation: Simulation, planning: TaskLoopDriver) -> None:
@@ -463,8 +463,8 @@ def test_states_are_saved_at_intervals_while_rounds_go_on(simulation: Simulation
         simulation.await_round(handed_out[0])
         checkpoints.wait()
         reports.catch_up()
-        if failing[0] and any(report.checkpoint_error for report in reports.newest.values()):
-            (error,) = {report.checkpoint_error.partition(":")[2] for report in reports.newest.values()} - {""}
+        if failing[0] and any(report.state.checkpoint_error for report in reports.newest.values()):
+            (error,) = {report.state.checkpoint_error.partition(":")[2] for report in reports.newest.values()} - {""}
             assert error == " the under-store is away"
             failing[0] = False
         messages = simulation.log.follow(*place)[:1]
@@ -477,7 +477,7 @@ def test_states_are_saved_at_intervals_while_rounds_go_on(simulation: Simulation
     reports.catch_up()
     assert simulation.totals() == SUMS and not worker.retained and not failing[0]
     assert set(storage.newest) == {("add", 0), ("add", 1)}
-    assert all(report.checkpoint_error == "" for report in reports.newest.values())
+    assert all(report.state.checkpoint_error == "" for report in reports.newest.values())
 
 
 def test_a_state_is_saved_again_once_its_unit_has_come_further_or_after_long(

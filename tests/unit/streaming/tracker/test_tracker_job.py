@@ -12,7 +12,7 @@ from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import is_tracked, read_jobs, read_tracked_job, read_tracked_jobs
-from springline.spark_jobs.streaming.runtime.report import UnitReport
+from springline.spark_jobs.streaming.runtime.report import RoundStatus, UnitReport
 from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.tracking.monitor import TrackingMonitor
 from tests.support.commands import invoke
@@ -84,7 +84,10 @@ def test_time_stands_still_for_a_foreign_topology_while_its_acks_are_not_read(
         for unit in range(stage.units):
             lag, newest = (7, 20.0) if stage is stages[0] else (0, 0.0)
             reports.setdefault(stage.name, {})[unit] = UnitReport(
-                unit, 1, {}, 0, lag, newest, ended_at=100.0, gauges={**gauges, "low_watermarks": {}}
+                unit,
+                RoundStatus(
+                    number=1, lag=lag, newest_timestamp=newest, ended_at=100.0, gauges={**gauges, "low_watermarks": {}}
+                ),
             )
     oversight = TrackingMonitor(job.tracking, folder, stages, SimpleNamespace(reports=reports.get))  # type: ignore[arg-type]
     oversight._observe()

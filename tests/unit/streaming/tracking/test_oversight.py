@@ -12,7 +12,7 @@ import pytest
 from springline.spark_jobs.streaming.backpressure.rate_limit import PlannedRound, write_planned
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_tracked_job
-from springline.spark_jobs.streaming.runtime.report import UnitReport
+from springline.spark_jobs.streaming.runtime.report import RoundStatus, UnitReport
 from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.tracking.monitor import (
     TrackingMonitor,
@@ -31,7 +31,7 @@ def gauge(offsets: dict[str, int], **counters: int) -> dict[str, Any]:
 
 def report(at: float, *, lag: int = 0, newest: float = 0.0) -> UnitReport:
     """The report of a unit."""
-    return UnitReport(0, 1, {}, 0, lag, newest, ended_at=at)
+    return UnitReport(0, RoundStatus(number=1, lag=lag, newest_timestamp=newest, ended_at=at))
 
 
 def test_the_mark_of_a_partition_is_that_of_the_acker_that_is_least_far() -> None:

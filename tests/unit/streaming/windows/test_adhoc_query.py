@@ -14,7 +14,7 @@ from springline.spark_jobs.streaming.checkpoints.store import CheckpointStore
 from springline.spark_jobs.streaming.errors import MissingStateError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
-from springline.spark_jobs.streaming.runtime.report import UnitReport
+from springline.spark_jobs.streaming.runtime.report import RoundStatus, UnitReport
 from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
 from springline.spark_jobs.streaming.runtime.state_store import StateSnapshot
@@ -68,7 +68,7 @@ class Simulation:
         for unit in range(2):
             state = self.steps.states["reduce", unit]
             self.worker.states.store(unit).save(StateSnapshot(1, 0), state, (1, number), {"offset": number})
-            report = UnitReport(unit, number, {}, 0, 0, 0.0)
+            report = UnitReport(unit, RoundStatus(number=number))
             self.worker.resume(unit, report)
             with self.log.record_sender() as sending:
                 sending.send(OutgoingRecord(self.stage.reports, 0, report.encode(), key=report.key))
