@@ -150,7 +150,7 @@ class _Watch(threading.Thread):
 
     @property
     def _stages(self) -> Sequence[Stage]:
-        return make_stages(self.job, 1, self.settings)
+        return make_stages(self.job, self.settings)
 
     def _applied_messages(self) -> int:
         """Messages that the slow stage has applied."""

@@ -48,12 +48,12 @@ class RelayJob(BaseJob):
         """Nothing comes there."""
         return ""
 
-    def stages(self, units: int) -> tuple[StageSpec, ...]:
+    def stages(self) -> tuple[StageSpec, ...]:
         """Take, parse, and the two branches."""
         parse, count, keep = (f"{self.name}.{stage}" for stage in ("parse", "count", "keep"))
         return (
             StageSpec(
-                "take", f"{_STEPS}:make_take", self.topic, units, {"units": self.units},
+                "take", f"{_STEPS}:make_take", self.topic, self.units,
                 downstream=parse, max_messages_per_round=self.admitted, hold_files=(STOP, HOLD),
             ),
             StageSpec(
@@ -72,15 +72,14 @@ class RelayJob(BaseJob):
         )  # fmt: skip
 
 
-def make_take(units: int) -> Step:
+def make_take() -> Step:
     def take(state: State, step_input: Input) -> Output:
         """Each message as a row: its bytes, and when it was admitted."""
         rows, now = list(step_input.messages), time.time()
-        to = step_input.unit % units
         batches = [
             pa.record_batch({"value": pa.array([bytes(row.value)], pa.binary()), "at": pa.array([now])}) for row in rows
         ]
-        return Output(state, {to: batches} if batches else {}, counts={"messages": len(rows)})
+        return Output(state, {step_input.unit: batches} if batches else {}, counts={"messages": len(rows)})
 
     return take
 

@@ -68,7 +68,8 @@ def _routing() -> Iterator[Row]:
         router, state, times = Router(sources[0], sources[1], 24, 2, condition), State(), []
         for number in range(1, 51):
             started_at = time.process_time()
-            output = router(state, Input("route", 0, Round(1, number, float(number), {TABLE: table}), messages, to=6))
+            this = Round(1, number, float(number), {TABLE: table})
+            output = router(state, Input("route", 0, this, messages, {0: (0, 6)}))
             for _ in encode_buffers(stage, 0, (1, number), output):
                 pass
             times.append(time.process_time() - started_at)
@@ -112,7 +113,7 @@ class LoneTask:
             messages.append(Message(0, arrow_bytes(RoutedBatch(self.number, tuples, side).to_batch())))
         step_input = Input(
             "join", 0, Round(1, self.number, float(self.number)), messages,
-            ended_rounds=[EndedRound(0, self.number, 0, 0, units=1)], read_topic=self._copied,
+            ended_rounds=[EndedRound(0, self.number)], upstream_units=frozenset([0]), read_topic=self._copied,
         )  # fmt: skip
         started_at = time.process_time()
         output = self.step(self.before.state, step_input)

@@ -48,12 +48,12 @@ class AckingJob(BaseJob):
         """Nothing comes there."""
         return ""
 
-    def stages(self, units: int) -> tuple[StageSpec, ...]:
+    def stages(self) -> tuple[StageSpec, ...]:
         """Spring, acking stage, ackers."""
         assert self.tracking is not None
         acks, names = self.tracking.acks, f"{self.name}.names"
         spring = StageSpec(
-            "spring", f"{__name__}:make_spring", self.topic, units,
+            "spring", f"{__name__}:make_spring", self.topic, self.units,
             {"rows": self.rows, "units": self.units, "folded": self.folded},
             sender_index=SPRING, downstream=names, acks=acks, max_messages_per_round=self.admitted,
             broadcast_files={"ring": RING},
@@ -77,25 +77,27 @@ def make_spring(rows: int, units: int, folded: bool) -> Step:
     """The step that registers all rows, and names the messages."""
 
     def step(state: State, step_input: Input) -> Output:
-        offsets = np.array([message.offset for message in step_input.messages], np.int64)
-        many, ackers = np.full(offsets.size, rows), AckOutput(step_input.round.broadcast_values["ring"])
-        messages = roots_of(step_input.unit, offsets, np.ones_like(offsets))
-        fold = None
-        if folded and offsets.size:
-            fold = Fold.registration(step_input.unit, RowRanges.of(offsets, many), 0)
-            for unit in range(units):
-                fold = fold._replace(value=fold.value ^ fold_value(messages, np.zeros_like(many), many, unit))
+        ackers, messages = AckOutput(step_input.round.broadcast_values["ring"]), list(step_input.messages)
+        acks, folds, buffers = Acks(), list[Fold](), dict[int, list[pa.RecordBatch]]()
+        for partition, (_, to) in step_input.ranges.items():
+            offsets = np.array([each.offset for each in messages if each.partition == partition], np.int64)
+            many, fold = np.full(offsets.size, rows), None
+            own = roots_of(partition, offsets, np.ones_like(offsets))
+            if folded and offsets.size:
+                fold = Fold.registration(partition, RowRanges.of(offsets, many), 0)
+                for unit in range(units):
+                    fold = fold._replace(value=fold.value ^ fold_value(own, np.zeros_like(many), many, unit))
+                folds.append(fold)
+            if not folded:
+                roots = roots_of(partition, offsets, many)
+                values = np.bitwise_xor.reduce([_edges(roots, unit) for unit in range(units)])
+                add_batches(acks, ackers.registrations(partition, offsets, many, values, registered_up_to=to))
+            if offsets.size:
+                names = TupleBatch(TupleKind.FOLDED, own, np.zeros_like(many), many, fold=fold.first if fold else 0)
+                add_batches(buffers, {unit: [names.to_batch()] for unit in range(units)})
         if folded:
-            acks = ackers.folds(fold, step_input.unit, step_input.to)
-        else:
-            roots = roots_of(step_input.unit, offsets, many)
-            values = np.bitwise_xor.reduce([_edges(roots, unit) for unit in range(units)])
-            acks = ackers.registrations(step_input.unit, offsets, many, values, registered_up_to=step_input.to)
-        names = TupleBatch(
-            TupleKind.FOLDED, messages, np.zeros_like(many), many, fold=fold.first if fold else 0
-        ).to_batch()
-        buffers = {unit: [names] for unit in range(units)} if offsets.size else {}
-        return Output(state, buffers, acks=acks, counts={"rows": int(many.sum())})
+            acks = ackers.folds(folds, {partition: to for partition, (_, to) in step_input.ranges.items()})
+        return Output(state, buffers, acks=acks, counts={"rows": rows * len(messages)})
 
     return step
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 
 from benchmarks.report import Goal, Report, Row
 from springline.spark_jobs.streaming.runtime.encoding import encode_buffers
@@ -98,8 +99,8 @@ class _Passage:
             start, to = (number - 1) * of_round, number * of_round
             inboxes: dict[str, list[list[Message]]] = {"words": [[], []], "acks": [[]]}
             for unit in range(_UNITS):
-                input_messages = [Message(at, texts[unit::_UNITS][at]) for at in range(start, to)]
-                self._step("split", unit, number, input_messages, inboxes, (start, to))
+                input_messages = [Message(at, texts[unit::_UNITS][at], partition=unit) for at in range(start, to)]
+                self._step("split", unit, number, input_messages, inboxes, {unit: (start, to)})
             for unit in range(_UNITS):
                 self._step("count", unit, number, inboxes["words"][unit], inboxes)
             if self._tracked:
@@ -110,11 +111,9 @@ class _Passage:
 
     def _step(
         self, name: str, unit: int, number: int, messages: list[Message], inboxes: dict[str, list[list[Message]]],
-        extent: tuple[int, int] = (0, 0),
+        ranges: Mapping[int, tuple[int, int]] = MappingProxyType({}),
     ) -> Output:  # fmt: skip
-        step_input = Input(
-            name, unit, Round(1, number, float(number), _VERSIONS), messages, start=extent[0], to=extent[1]
-        )
+        step_input = Input(name, unit, Round(1, number, float(number), _VERSIONS), messages, ranges)
         with self._timed(name):
             output = self._steps[name](self._states[name, unit], step_input)
             records: list[OutgoingRecord] = []

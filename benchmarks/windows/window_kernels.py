@@ -127,13 +127,17 @@ def _messages(flows: Flows, form: Form) -> list[Message]:
     return [Message(offset, value) for offset, value in enumerate(flows.messages(form))]
 
 
+def _map_input(versions: Any, messages: list[Message]) -> Input:
+    return Input("map", 0, Round(1, 1, _CLOCK, versions), messages, {0: (0, len(messages))})
+
+
 def _mapping(name: str, flows: Flows, form: Form, queries: Mapping[str, str]) -> Case:
     """Rounds of the mapper over the same rows; each goes on with the state of the one before."""
     messages, versions, step = _messages(flows, form), _versions(form, queries), Mapper("flows", 2)
     state = [State()]
 
     def turn() -> None:
-        state[0] = step(state[0], Input("map", 0, Round(1, 1, _CLOCK, versions), messages)).state
+        state[0] = step(state[0], _map_input(versions, messages)).state
 
     return Case(name, form, flows.rows, turn)
 
@@ -142,7 +146,7 @@ def _reducing(few: Flows, many: Flows) -> Iterator[Case]:
     """Rounds of the reducer over one mapper's round; a row is a partial here."""
     for name, flows in (("10,000 groups", few), ("400,000 groups", many)):
         versions = _versions("arrow", _ONE)
-        output = Mapper("flows", 1)(State(), Input("map", 0, Round(1, 1, _CLOCK, versions), _messages(flows, "arrow")))
+        output = Mapper("flows", 1)(State(), _map_input(versions, _messages(flows, "arrow")))
         messages = [Message(offset, arrow_bytes(batch)) for offset, batch in enumerate(output.buffers[0])]
         step, state = Reducer("flows", "flows"), [State()]
 
@@ -160,7 +164,7 @@ def _reducing(few: Flows, many: Flows) -> Iterator[Case]:
 
 def _asking(flows: Flows) -> Case:
     versions = _versions("arrow", _ONE)
-    output = Mapper("flows", 1)(State(), Input("map", 0, Round(1, 1, _CLOCK, versions), _messages(flows, "arrow")))
+    output = Mapper("flows", 1)(State(), _map_input(versions, _messages(flows, "arrow")))
     messages = [Message(offset, arrow_bytes(batch)) for offset, batch in enumerate(output.buffers[0])]
     step_input = Input("reduce", 0, Round(1, 1, 0.0, versions), messages, upstream_units=frozenset([0]))
     state = Reducer("flows", "flows")(State(), step_input).state

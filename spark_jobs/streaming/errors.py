@@ -51,10 +51,6 @@ class TopicReplacedError(MessagesLostError):
     """A topic was replaced: its id differs from that of the recorded offsets, even if the name is the same."""
 
 
-class TopicGrownError(StreamError):
-    """A topic has more partitions than at the start of the application."""
-
-
 class LogLostError(StreamError):
     """A state is newer than every round in the rounds log, so the state belongs to another log."""
 

@@ -51,7 +51,7 @@ class Job(Protocol):
     Example:
         ```python
         def largest(jobs: Sequence[Job]) -> Job:
-            return max(jobs, key=lambda job: sum(stage.units for stage in job.stages(1)))
+            return max(jobs, key=lambda job: sum(stage.units for stage in job.stages()))
         ```
     """
 
@@ -100,8 +100,8 @@ class Job(Protocol):
     def no_savepoint_reason(self) -> str:
         """Why the job cannot be rewound to a savepoint, only to its beginning; empty if it can."""
 
-    def stages(self, units: int) -> Sequence[StageSpec]:
-        """Return the stages for a topic with `units` units; the first one reads `topic`."""
+    def stages(self) -> Sequence[StageSpec]:
+        """Return the stages; the first one reads `topic`."""
 
     def prepare(self, folder: JobFolder) -> None:
         """Create the files that the stages read if they do not exist; raises `InvalidJobError`."""
@@ -125,8 +125,8 @@ class BaseJob:
         ...     name: str
         ...     topic: str
         ...
-        ...     def stages(self, units: int) -> tuple[StageSpec, ...]:
-        ...         return (StageSpec("watch", "heights.step:Records", self.topic, units, results=self.results),)
+        ...     def stages(self) -> tuple[StageSpec, ...]:
+        ...         return (StageSpec("watch", "heights.step:Records", self.topic, results=self.results),)
     """
 
     name: str
@@ -184,10 +184,10 @@ class BaseJob:
             self.tracking.reset_low_watermarks(folder)
 
 
-def make_stages(job: Job, units: int, settings: StreamSettings) -> tuple[Stage, ...]:
-    """Return the stages of a job whose topic has `units` units, with limits from the settings."""
+def make_stages(job: Job, settings: StreamSettings) -> tuple[Stage, ...]:
+    """Return the stages of a job, with limits from the settings."""
     return place_stages(
-        job.name, job.stages(units), min_round_interval=settings.stream_trigger_interval,
+        job.name, job.stages(), min_round_interval=settings.stream_trigger_interval,
         max_attempts=settings.stream_max_attempts, checkpoint_interval=settings.stream_checkpoint_interval,
     )  # fmt: skip
 
@@ -206,9 +206,9 @@ def topic_specs(job: str, stages: Iterable[StageSpec]) -> list[TopicSpec]:
     return list(specs.values())
 
 
-def topics_of_stages(job: Job, units: int) -> dict[str, int]:
-    """Return the topics that a job creates for its stages, with their number of units, if its own topic has `units`."""
-    return {spec.name: spec.units for spec in topic_specs(job.name, job.stages(units))}
+def topics_of_stages(job: Job) -> dict[str, int]:
+    """Return the topics that a job creates for its stages, with their number of partitions."""
+    return {spec.name: spec.units for spec in topic_specs(job.name, job.stages())}
 
 
 def check_parallelism(job: Job, stages: Iterable[StageSpec], log: MessageLog) -> None:

@@ -85,7 +85,7 @@ def read_tracked_jobs(file: Path) -> dict[str, TrackedJob]:
 
 def _check_loops(file: Path, jobs: Mapping[str, Job]) -> None:
     """Raise `InvalidJobError` if a job reads what it writes, itself or over other jobs: its rows would never end."""
-    written = {name: topics_of_stages(job, 1).keys() for name, job in jobs.items()}
+    written = {name: topics_of_stages(job).keys() for name, job in jobs.items()}
     sources = {
         name: [writer for writer, topics in written.items() if topics & set(topics_of(job.topic))]
         for name, job in jobs.items()

@@ -81,7 +81,7 @@ def find_footprint(
 
 def job_topics(job: Job) -> frozenset[str]:
     """Return the topics that a job creates for itself, including its topic of results."""
-    topics = {*topics_of_stages(job, 1), *job.service_topics}
+    topics = {*topics_of_stages(job), *job.service_topics}
     topics.add(control_topic(job.name))  # which exists if stages of the job ever ran in a second application
     return frozenset(topics - {*topics_of(job.topic), *job.client_topics})
 

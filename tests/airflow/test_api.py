@@ -83,7 +83,7 @@ def reducer_state(tmp_path: Path) -> None:
     job = Job(registry({"all": SQL}, stream(name="ticks", adhoc_retention=3600.0)), reducers=2, stream_name="ticks")
     job.round([csv((T, "x", "a", 1, 0.5), (T + 1, "y", "a", 2, 1.5), (T + 2, "x", "b", 3, None))])
     ticks = read_jobs(settings.declarations)["ticks"]
-    _, reducing = place_stages("ticks", ticks.stages(1))
+    _, reducing = place_stages("ticks", ticks.stages())
     save_states(reducing, [job.states["reduce", unit] for unit in range(2)], (1, 1), tmp_path / "scratch")
 
 

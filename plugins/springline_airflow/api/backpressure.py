@@ -38,13 +38,13 @@ def set_backpressure(job: JobDep, body: schemas.BackPressureChoice, user: GetUse
 
 
 def _has_stages_apart(job: JobHandle) -> bool:
-    return any(stage.in_second_application for stage in job.job.stages(1))
+    return any(stage.in_second_application for stage in job.job.stages())
 
 
 def _backpressure_of(job: JobHandle, config: BackpressureConfig) -> schemas.BackPressure:
     job_status = job.read_status()
     pressed = job_status.backpressure.get("stages", {})
-    stages = make_stages(job.job, 1, job.settings)  # stage names do not depend on the number of units
+    stages = make_stages(job.job, job.settings)
     return schemas.BackPressure(
         state=job_status.state,
         mode=config.mode,

@@ -192,7 +192,7 @@ def _searchable(failure: Failure, stages: Mapping[int, str]) -> str:
 
 def _stage_names(job: JobHandle) -> dict[int, str]:
     """Return the stages that write dead letters, by their sender index."""
-    return {stage.sender_index: stage.name for stage in job.job.stages(1) if stage.dead_letters}
+    return {stage.sender_index: stage.name for stage in job.job.stages() if stage.dead_letters}
 
 
 router = APIRouter(tags=["streams"])

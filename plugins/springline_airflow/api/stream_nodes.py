@@ -24,7 +24,7 @@ def stream_nodes(user: BaseUser, dag_id: str) -> list[StreamNode]:
 
 
 def _node_of(handle: JobHandle) -> StreamNode:
-    status, stages = handle.read_status(), make_stages(handle.job, 1, handle.settings)
+    status, stages = handle.read_status(), make_stages(handle.job, handle.settings)
     lags = [stage["lag"] for stage in status.stages.values() if stage.get("lag") is not None]
     return StreamNode(
         key=f"stream:{status.job}",

@@ -21,7 +21,6 @@ from springline.spark_jobs.streaming.application.health import LOADING
 from springline.spark_jobs.streaming.application.health_record import HealthRecord
 from springline.spark_jobs.streaming.application.lag_history import HistoryWriter
 from springline.spark_jobs.streaming.application.monitor import Monitor
-from springline.spark_jobs.streaming.application.partition_watch import PartitionWatch
 from springline.spark_jobs.streaming.application.report_follower import ReportFollower
 from springline.spark_jobs.streaming.application.second_application import SecondApplication
 from springline.spark_jobs.streaming.application.status import read_status
@@ -32,7 +31,7 @@ from springline.spark_jobs.streaming.backpressure.control_topic import ControlTo
 from springline.spark_jobs.streaming.backpressure.regulator import BackpressureService, Regulator
 from springline.spark_jobs.streaming.checkpoints.checkpointer import Checkpointer
 from springline.spark_jobs.streaming.checkpoints.store import CheckpointStore
-from springline.spark_jobs.streaming.errors import StreamError, TopicGrownError
+from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.job import (
     Job,
     ServiceContext,
@@ -153,8 +152,7 @@ def run_job(job: Job, settings: StreamSettings) -> None:
             heartbeat.phases.append((LOADING, launched.started_at))
         heartbeat.begin_phase(f"listing the topics of Kafka at {settings.cluster.servers}")
         try:
-            while not _run_until_grown(job, settings, folder, heartbeat):
-                heartbeat.begin_phase("partitions were added to its topic")
+            _run(job, settings, folder, heartbeat)
         except BaseException as error:
             heartbeat.write("failed", str(error).partition("\n")[0] or type(error).__name__)
             raise
@@ -162,24 +160,14 @@ def run_job(job: Job, settings: StreamSettings) -> None:
         logger.info("%s: stopped", job.name)
 
 
-def _run_until_grown(job: Job, settings: StreamSettings, folder: JobFolder, heartbeat: HeartbeatWriter) -> bool:
-    """Run a job while its topic has as many partitions as at the start; returns False if it has more now."""
-    try:
-        _run(job, settings, folder, heartbeat)
-    except TopicGrownError as growth:
-        logger.info("%s: %s: continuing with all of them", job.name, growth)
-        return False
-    return True
-
-
 def _run(job: Job, settings: StreamSettings, folder: JobFolder, heartbeat: HeartbeatWriter) -> None:
     with ExitStack() as exit_stack:
         deadline = exit_stack.enter_context(Deadline(_CLOSE_SECONDS))
         log = exit_stack.enter_context(closing(Kafka(settings.cluster)))
         log.create(TopicSpec(name, count, log_append_time=True) for name, count in job.client_topics.items())
-        units = log.units(job.topic)
+        log.ids(job.topic)  # raises an error if it does not exist
         heartbeat.begin_phase("creating its own topics")
-        placed = make_stages(job, units, settings)
+        placed = make_stages(job, settings)
         log.create(topic_specs(job.name, placed))
         check_parallelism(job, placed, log)
         job.prepare(folder)
@@ -201,11 +189,8 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, heartbeat: Heart
         heartbeat.begin_phase("starting its background services")
         checkpointer = Checkpointer(folder, stages, platform, settings.cluster, settings.stream_checkpoint_interval)
         regulation = _regulation(job, folder, stages, settings, follower)
-        partitions = PartitionWatch(job.topic, units, settings.cluster)
         job_services = job.services(ServiceContext(folder, stages, settings, follower))
-        services = [
-            exit_stack.enter_context(service) for service in (checkpointer, regulation, partitions, *job_services)
-        ]
+        services = [exit_stack.enter_context(service) for service in (checkpointer, regulation, *job_services)]
         services.append(follower)
         heartbeat.services = services
         monitor = Monitor(MonitoringSettings(), platform.metrics_reporter)
@@ -284,7 +269,7 @@ def run_second_application(job: Job, settings: StreamSettings) -> None:
     """Run the stages of a job's second application, until the application that started this process ends."""
     folder, parent = settings.folder(job.name), os.getppid()
     with closing(Kafka(settings.cluster)) as log:
-        stages = assign_lives(make_stages(job, log.units(job.topic), settings), log, folder.lives())
+        stages = assign_lives(make_stages(job, settings), log, folder.lives())
 
     def tick() -> None:
         if os.getppid() != parent:

@@ -180,7 +180,7 @@ class StageAccounting:
             history.samples.clear()
         history.units = frozenset(reports)
         history.add_sample(now, sum(report.totals.flow.read_bytes for report in reports.values()),
-                    sum(report.round.offset for report in reports.values()))  # fmt: skip
+                    sum(sum(report.round.offsets.values()) for report in reports.values()))  # fmt: skip
 
     def _work_between(self, before: StageProgress, after: StageProgress) -> tuple[float, int]:
         """Return the busy seconds of the task with the most work, and the bytes of all units."""

@@ -19,6 +19,7 @@ from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.backpressure.admission import TokenBucket
 from springline.spark_jobs.streaming.backpressure.signals import RECOVERY_SECONDS
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
+from springline.spark_jobs.streaming.runtime.driver.admission import FixedAdmission, spread
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 
@@ -135,19 +136,6 @@ def write_planned(folder: Path, stage: str, rounds: Iterable[PlannedRound]) -> N
     write_value(path, _PLANNED_ROUNDS, tuple(rounds))
 
 
-def spread(messages: float, lag: Mapping[int, int]) -> dict[int, int]:
-    """Distribute about `messages` messages, at least one, over units in proportion to their lag."""
-    total = sum(lag.values())
-    if messages >= total:
-        return dict(lag)
-    shares = {unit: messages * size / total for unit, size in lag.items()}
-    counts = {unit: int(share) for unit, share in shares.items()}
-    remaining = max(int(messages), 1) - sum(counts.values())
-    for unit in sorted(shares, key=lambda unit: (counts[unit] - shares[unit], unit))[:remaining]:
-        counts[unit] += 1
-    return counts
-
-
 class RateLimiter:
     """Limits the rounds of a stage by its rate and credit, and by `max_messages_per_round` messages of each unit.
 
@@ -157,6 +145,7 @@ class RateLimiter:
     def __init__(self, stage: Stage, folder: Path) -> None:
         self._stage = stage
         self._folder = folder
+        self._fixed = FixedAdmission(stage.max_messages_per_round, stage.units)
         self._grants = GrantReader(folder, stage.name)
         self._bucket: TokenBucket | None = None
         self._bytes_per_offset = 0.0
@@ -164,13 +153,13 @@ class RateLimiter:
 
     def max_messages(self, lag: Mapping[int, int], now: float) -> dict[int, int]:
         """See `AdmissionLimit`."""
-        limits = dict.fromkeys(lag, self._stage.max_messages_per_round)
+        limits = self._fixed.max_messages(lag, now)
         limit = self._grants.limit(now)
         if limit is None or limit.bytes_per_offset <= 0:
             self._bucket = None
             return limits
         self._bytes_per_offset = limit.bytes_per_offset
-        requested = {unit: min(many, limits[unit]) for unit, many in lag.items()}
+        requested = {partition: min(many, limits[partition]) for partition, many in lag.items()}
         allowed = min(
             self._tokens(limit.rate, sum(requested.values()) * limit.bytes_per_offset, now),
             self._remaining_credit(limit.credit),

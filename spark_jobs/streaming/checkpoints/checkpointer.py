@@ -85,7 +85,8 @@ class Checkpointer(BackgroundService):
     def _truncate(self, stage: Stage, persisted: Mapping[int, UnitCheckpoint]) -> None:
         """Delete what a stage does not need after the persisted states of all its units."""
         if stage.reads_own_job or stage.written_by_clients:
-            self._log.delete(stage.topic, {unit: checkpoint.offset for unit, checkpoint in persisted.items()})
+            offsets = {partition: at for saved in persisted.values() for partition, at in saved.offsets.items()}
+            self._log.delete(stage.topic, offsets)
         if feedback_offsets := feedback_needed_by(persisted.values()):
             self._log.delete(stage.feedback, feedback_offsets)
         bounds = self._log.offset_bounds(stage.rounds)[0]

@@ -1,8 +1,8 @@
 """States of units as datasets: saved at intervals, persisted like other datasets, restored if they are lost.
 
 A saved state is a generation of `streams/JOB/STAGE/UNIT`: the runs of one version, its manifest, and in its report the
-round and the offset before which the unit's log is no longer needed for it. No operation can recompute it, so under
-Async&Sync it is in the under-store before it is committed.
+round and the offsets before which the unit's partitions are no longer needed for it. No operation can recompute it, so
+under Async&Sync it is in the under-store before it is committed.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.checkpoints.files import read_files, write_files
 from springline.spark_jobs.streaming.runtime.message_log import RoundId
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.state_store import PackedSnapshot, StateStore
+from springline.spark_jobs.streaming.runtime.state_store import PackedSnapshot, StateStore, next_offsets
 
 _NEWEST = 20  # generations of a unit's dataset among which its newest checkpoint is
 
 
 @dataclass(frozen=True, slots=True)
 class UnitCheckpoint:
-    """A saved state: its round, and the first offset of the unit's log after it.
+    """A saved state: its round, and the first offset of each of the unit's partitions after it.
 
     `feedback_needed_from` is, if known, the first offset per unit of the stage's feedback that it may still read.
     """
 
     round_id: RoundId
-    offset: int
+    offsets: Mapping[int, int]
     persisted: bool
     feedback_needed_from: Mapping[int, int] = field(default_factory=dict)
 
@@ -55,7 +55,7 @@ class CheckpointStore:
         report = {
             "incarnation": round_id[0],
             "round": round_id[1],
-            "offset": packed.notes["offset"],
+            "offsets": packed.notes["offsets"],
             "needs": packed.notes.get("needs", {}),
         }
         origin = Origin(f"stream_{stage.job}", task_id=f"{stage.name}-{unit}")
@@ -88,7 +88,7 @@ class CheckpointStore:
         return next((checkpoint.round_id for checkpoint, _ in self._checkpoints(stage, unit)), None)
 
     def needed_from(self, stage: Stage, units: Iterable[int]) -> dict[int, UnitCheckpoint]:
-        """Return the newest persisted state of each unit: offsets of its log before that are no longer needed."""
+        """Return the newest persisted state of each unit: offsets before those of it are no longer needed."""
         checkpoints = {}
         for unit in units:
             newest = next((saved for saved, _ in self._checkpoints(stage, unit) if saved.persisted), None)
@@ -103,8 +103,7 @@ class CheckpointStore:
             report = dataset.report or {}
             round_id = (int(str(report["incarnation"])), int(str(report["round"])))
             needs = {int(unit): int(offset) for unit, offset in dict(report.get("needs", {})).items()}  # type: ignore[call-overload]
-            offset = int(str(report["offset"]))
-            checkpoints.append((UnitCheckpoint(round_id, offset, dataset.persisted, needs), dataset))
+            checkpoints.append((UnitCheckpoint(round_id, next_offsets(report), dataset.persisted, needs), dataset))
         return sorted(checkpoints, key=lambda pair: pair[0].round_id, reverse=True)
 
     def _read(self, dataset: Dataset) -> PackedSnapshot:

@@ -69,7 +69,7 @@ def _fields(choice: BackpressureConfig, apart: bool) -> dict[str, str | None]:
 
 
 def _has_stages_apart(job: Job) -> bool:
-    return any(stage.in_second_application for stage in job.stages(1))
+    return any(stage.in_second_application for stage in job.stages())
 
 
 def _describe_choice(choice: BackpressureConfig, apart: bool) -> str:

@@ -90,7 +90,7 @@ def rewind(
         opened_platform() as platform,
         opened_log() as log,
     ):
-        stages = make_stages(declared, len(log.offset_bounds(declared.topic)), settings)
+        stages = make_stages(declared, settings)
         point = Savepoints(platform, declared.name).load(to) if to else BEGINNING
         incarnation = go_back(stages, log, point, time.time(), CheckpointStore(platform).save_packed)
         declared.on_rewind(folder)

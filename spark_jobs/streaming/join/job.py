@@ -110,11 +110,11 @@ class JoinJob(BaseJob):
         "a join can only be rewound to its beginning, because earlier placements of its tuples are not stored"
     )
 
-    def stages(self, units: int) -> tuple[StageSpec, ...]:
-        """Return the stages: routers, each of which reads one partition, and tasks that store and probe."""
+    def stages(self) -> tuple[StageSpec, ...]:
+        """Return the stages: routers, which share the partitions of both topics, and tasks that store and probe."""
         condition = self.condition.as_json()
         route = StageSpec(
-            "route", f"{_STEPS}.router:make_router", self.topic, units,
+            "route", f"{_STEPS}.router:make_router", self.topic, self.tasks,
             {
                 "left": self.left.as_json(), "right": self.right.as_json(),
                 "units": self.max_units, "tasks": self.tasks, "condition": condition,
@@ -196,7 +196,7 @@ class JoinJobKeys(StartKeys, frozen=True, kw_only=True):
     ] = None
     tasks: Annotated[
         _Units | None,
-        Meta(description="tasks that run the units, which is the number of partitions of their topic; 2, or "
+        Meta(description="tasks of each stage: they share the partitions of both topics, and run the units; 2, or "
                          "`max_units` if that is less"),
     ] = None  # fmt: skip
     strategy: Annotated[
@@ -211,7 +211,7 @@ class JoinJobKeys(StartKeys, frozen=True, kw_only=True):
         Meta(description="weights of routing, duplication and migration in the cost of a migration; they add up to 1"),
     ] = (0.2, 0.3, 0.5)
     rebalance_interval: Annotated[Seconds, Meta(description="seconds between two checks of the loads")] = 5.0
-    max_messages_per_round: Annotated[Count, Meta(description="messages of a partition in a round at most")] = 200
+    max_messages_per_round: Annotated[Count, Meta(description="messages that a task reads at most in a round")] = 200
     ttl: Annotated[
         Seconds | None, Meta(description="seconds for which a stored tuple finds partners; without it, for ever")
     ] = None

@@ -1,13 +1,13 @@
 """The router's step: sends tuples of both streams to the tasks of the units that store them or may hold partners.
 
-Even router units read partitions of the left topic, odd ones those of the right topic. In a self-join of a topic,
-every row is a tuple of both sides: row i is the left tuple 2i and the right tuple 2i + 1.
+Even partitions are those of the left topic, odd ones those of the right topic. Row i of the left topic in a round of a
+unit is tuple 2i, row i of the right topic is tuple 2i + 1. In a self-join of a topic, every row is a tuple of both.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -33,14 +33,14 @@ from springline.spark_jobs.streaming.join.wire import (
     RoutedBatch,
     first_seq,
 )
-from springline.spark_jobs.streaming.runtime.step import Input, Output, State
+from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, State
 from springline.spark_jobs.streaming.sources.decoder import rows_of
 from springline.spark_jobs.streaming.sources.layout import Layout
 
 TABLE = "routing"  # the name of the table's version in rounds
 BATCH_ROWS = 32_768  # maximum rows of a batch that is sent
 
-_BUFFERED = "buffered"  # the run of rows that did not fit into their round
+_BUFFERED = ("buffered-left", "buffered-right")  # the runs of rows that did not fit into their round, by side
 _TUPLES = pa.schema([pa.field(KEY, pa.int64()), pa.field(SEQ, pa.int64())])
 
 Ints = npt.NDArray[np.int64]
@@ -136,31 +136,33 @@ class Router:
     def __call__(self, state: State, step_input: Input) -> Output:
         """Process one round."""
         table = self._read_table(step_input.round.broadcast_values[TABLE])
-        sides = SIDES if self._is_self_join else (SIDES[step_input.unit % len(SIDES)],)
-        source = self._sources[sides[0]]
-        needed = {name for side in sides for name in self._condition.fields(side)}
-        decoded = rows_of(source.layout, needed, step_input.messages)
-        rows, buffered = _split_rows(decoded.table, state, ROWS // len(sides))
-        counts = Counter(
-            rows=decoded.table.num_rows, dead_letters=len(decoded.dead), filtered=0, unjoinable=0, tuples=0, messages=0
-        )
+        counts = Counter(dict.fromkeys(("rows", "dead_letters", "filtered", "unjoinable", "tuples", "messages"), 0))
         sketches = _read_sketches(state)
         sent = np.array(state.scalars.get("sent", np.zeros((len(SIDES), self._units), np.int64)))
         is_new_epoch = state.scalars.get("epoch") != table.epoch
         epoch_sketches = [one.as_json() for one in sketches] if is_new_epoch else state.scalars["epoch_sketches"]
         batches: list[list[RoutedBatch]] = [[] for _ in range(self._tasks)]
-        for index, side in enumerate(sides):
-            joinable, keys = self._joinable_keys(side, rows, counts)
-            seqs = first_seq(step_input.round.number, step_input.unit) + joinable * len(sides) + index
-            sketches[side] = sketches[side].with_keys(keys)
-            grouped = self._routes[side].group_rows(keys, seqs)
-            counts.update(tuples=keys.size, messages=grouped.sent)
-            sent[side] += np.bincount(grouped.stored, minlength=self._units)
-            tuples = _RoutedTuples.of(
-                self._condition.routed_schema(side), keys, seqs, joinable, self._condition.carried(side, rows), grouped
-            )
-            for task, own in enumerate(batches):
-                own += [RoutedBatch(step_input.round.number, batch, side) for batch in tuples.batches(task)]
+        buffered: dict[str, pa.RecordBatch] = {}
+        dead: list[DeadLetter] = []
+        for first, messages in self._messages_by_side(step_input).items():
+            sides = SIDES if self._is_self_join else (first,)
+            needed = {name for side in sides for name in self._condition.fields(side)}
+            decoded = rows_of(self._sources[first].layout, needed, messages)
+            dead += decoded.dead
+            rows, rest = _split_rows(decoded.table, state.runs.get(_BUFFERED[first], ()))
+            buffered |= {_BUFFERED[first]: rest} if rest.num_rows else {}
+            counts.update(rows=decoded.table.num_rows, dead_letters=len(decoded.dead))
+            for side in sides:
+                joinable, keys = self._joinable_keys(side, rows, counts)
+                seqs = first_seq(step_input.round.number, step_input.unit) + joinable * len(SIDES) + side
+                sketches[side] = sketches[side].with_keys(keys)
+                grouped = self._routes[side].group_rows(keys, seqs)
+                counts.update(tuples=keys.size, messages=grouped.sent)
+                sent[side] += np.bincount(grouped.stored, minlength=self._units)
+                schema, carried = self._condition.routed_schema(side), self._condition.carried(side, rows)
+                tuples = _RoutedTuples.of(schema, keys, seqs, joinable, carried, grouped)
+                for task, own in enumerate(batches):
+                    own += [RoutedBatch(step_input.round.number, batch, side) for batch in tuples.batches(task)]
         if is_new_epoch:
             batches = [_with_commands(sent, step_input.round.number, table.commands) for sent in batches]
         return Output(
@@ -172,17 +174,29 @@ class Router:
             ),
             {task: [one.to_batch() for one in sent] for task, sent in enumerate(batches) if sent},
             watermark=step_input.round.clock if self._expires else None,
-            dead_letters=decoded.dead,
+            dead_letters=dead,
             counts=counts,
-            timer=step_input.round.clock if buffered.num_rows else None,
+            timer=step_input.round.clock if buffered else None,
             gauges={
                 "epoch": table.epoch,
-                "buffered": buffered.num_rows,
+                "buffered": sum(rest.num_rows for rest in buffered.values()),
                 "sketch": [one.as_json() for one in sketches],
                 "epoch_sketches": epoch_sketches,
                 "sent": sent.tolist(),
             },
         )
+
+    def _messages_by_side(self, step_input: Input) -> Mapping[JoinSide, Iterable[Message]]:
+        """Return the messages of each side that the unit reads; those of a self-join are under the left one."""
+        if self._is_self_join:
+            return {JoinSide.LEFT: step_input.messages}
+        sides = sorted({SIDES[partition % len(SIDES)] for partition in step_input.ranges})
+        if len(sides) == 1:
+            return {sides[0]: step_input.messages}
+        by_side: dict[JoinSide, list[Message]] = {side: [] for side in sides}
+        for message in step_input.messages:
+            by_side[SIDES[message.partition % len(SIDES)]].append(message)
+        return by_side
 
     def _joinable_keys(self, side: JoinSide, rows: pa.RecordBatch, counts: Counter[str]) -> tuple[Ints, Ints]:
         """Return the rows that can have partners, and their keys."""
@@ -252,11 +266,10 @@ def _with_commands(sent: Sequence[RoutedBatch], round_: int, commands: EpochComm
     return [replace(first, commands=commands), *rest]
 
 
-def _split_rows(table: pa.Table, state: State, most: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+def _split_rows(table: pa.Table, leftover: Sequence[pa.RecordBatch]) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Return the rows of this round, leftovers of earlier rounds first, and the rows that do not fit into it."""
-    leftover = state.runs.get(_BUFFERED, ())
     batch = _single_batch(pa.concat_tables([pa.Table.from_batches(leftover), table]) if leftover else table)
-    return batch.slice(0, most), batch.slice(most)
+    return batch.slice(0, ROWS), batch.slice(ROWS)
 
 
 def _single_batch(table: pa.Table) -> pa.RecordBatch:
@@ -279,7 +292,7 @@ def _read_sketches(state: State) -> list[Sketch]:
 
 
 def _next_state(
-    state: State, scalars: Mapping[str, Any], sketches: Sequence[Sketch], buffered: pa.RecordBatch
+    state: State, scalars: Mapping[str, Any], sketches: Sequence[Sketch], buffered: Mapping[str, pa.RecordBatch]
 ) -> State:
     """Return the state after a round; unchanged runs stay the same objects."""
     summary = [[one.total, one.missed] for one in sketches]
@@ -288,6 +301,5 @@ def _next_state(
         side.name: state.runs[side.name] if summary[side] == previous[side] else (sketches[side].to_batch(),)
         for side in SIDES
     }
-    if buffered.num_rows:
-        runs[_BUFFERED] = (buffered,)
+    runs |= {name: (rest,) for name, rest in buffered.items()}
     return State({**scalars, "sketch": summary}, runs)

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from springline.persistence.model.codec import Codec
 
-UNIT_BITS, ROW_BITS = 10, 21  # bits for the router unit, and for the row within its round
-ROWS = 1 << ROW_BITS  # maximum rows of a router unit in a round
+UNIT_BITS, TUPLE_BITS = 9, 22  # bits for the router unit, and for the tuple within its round
+ROWS = 1 << TUPLE_BITS - 1  # maximum rows of each side that a router unit takes in a round
 KEY, SEQ, UNIT, ACTION = "key", "seq", "unit", "action"
 MAX_UNITS = 256  # units are numbered by one byte
 LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
@@ -47,8 +47,8 @@ class Action(IntEnum):
 
 
 def first_seq(router_round: int, unit: int = 0) -> int:
-    """Return the seq of the first row of a router unit in a round; without `unit`, of the first row of the round."""
-    return ((router_round << UNIT_BITS) | unit) << ROW_BITS
+    """Return the seq of the first tuple of a router unit in a round; without `unit`, of the first one of the round."""
+    return ((router_round << UNIT_BITS) | unit) << TUPLE_BITS
 
 
 @dataclass(frozen=True, slots=True)

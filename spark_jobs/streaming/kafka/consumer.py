@@ -56,14 +56,14 @@ class ConsumerPool:
         self._gap_consumer: Consumer | None = None  # for end offsets after a gap
         self._followed: tuple[Consumer, dict[str, int]] | None = None  # of `follow_topics`, and its positions
 
-    def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
-        """Yield the messages of a unit at the offsets [start, to) as they arrive.
+    def fetch(self, topic: str, unit: int, start: int, to: int, *, number: int) -> Iterator[Message]:
+        """Yield the messages of a unit at the offsets [start, to) as they arrive, with `number` as their partition.
 
         Raises `MessagesLostError`, `UnknownTopicError`, `LogUnavailableError`.
         """
         reader = self._acquire(topic, unit, start)
         reader.position = None
-        yield from self._fetch_messages(reader, TopicPartition(topic, unit), start, to)
+        yield from self._fetch_messages(reader, TopicPartition(topic, unit), start, to, number)
         self._release(topic, unit, reader)  # not if the iteration was abandoned: then its position is unknown
 
     def follow(self, topic: str, unit: int, start: int, seconds: float) -> Sequence[Message]:
@@ -117,7 +117,7 @@ class ConsumerPool:
                 if (error := message.error()) is not None:
                     self._end_of_partition(error, offset, f"{place[0]}[{place[1]}]", starts.get(place, 0))
                 elif offset >= starts[place]:
-                    messages[place].append(_message(message))
+                    messages[place].append(_message(message, place[1]))
                 message = consumer.poll(0)
             left = until - time.monotonic()
         return messages
@@ -134,7 +134,9 @@ class ConsumerPool:
         while len(self._consumers) > _MAX_CONSUMERS:
             self._consumers.pop(next(iter(self._consumers))).consumer.close()
 
-    def _fetch_messages(self, reader: _UnitConsumer, place: TopicPartition, start: int, to: int) -> Iterator[Message]:
+    def _fetch_messages(
+        self, reader: _UnitConsumer, place: TopicPartition, start: int, to: int, number: int
+    ) -> Iterator[Message]:
         where, position, last_message_at = f"{place.topic}[{place.partition}]", start, time.monotonic()
         consumer = reader.consumer
         try:
@@ -155,7 +157,7 @@ class ConsumerPool:
                     if is_checking:
                         reader.wait = min(2 * reader.wait, _MAX_WAIT)
                         is_checking = False
-                    yield _message(message)
+                    yield _message(message, number)
                 if messages:
                     last_message_at = time.monotonic()
                 elif time.monotonic() - last_message_at > self._timeout:
@@ -205,7 +207,7 @@ class ConsumerPool:
         )  # fmt: skip
 
 
-def _message(message: Any) -> Message:
+def _message(message: Any, partition: int) -> Message:
     headers, value = Headers(message.headers() or ()), message.value()
     timestamp = message.timestamp()[1] / 1000
-    return Message(message.offset(), value or b"", timestamp, headers, message.key(), value is None)
+    return Message(message.offset(), value or b"", timestamp, headers, message.key(), value is None, partition)

@@ -20,7 +20,7 @@ from confluent_kafka import (
     TopicPartition,
     Uuid,
 )
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from springline.spark_jobs.streaming.errors import LogUnavailableError, RecordRefusedError, UnknownTopicError
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
@@ -44,7 +44,7 @@ from springline.spark_jobs.streaming.runtime.message_log import (
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
 from springline.spark_jobs.streaming.runtime.stamps import stamp_of
 from springline.spark_jobs.streaming.runtime.step import Message
-from springline.spark_jobs.streaming.runtime.topic_union import partition_of, topics_of, union_partitions, union_units
+from springline.spark_jobs.streaming.runtime.topic_union import partition_of, topics_of, union_partitions
 
 TIMEOUT_SECONDS = 100.0  # without an answer: a killed broker has restarted by then, also on a busy machine
 _TRANSACTION_SECONDS = 120  # after which a broker aborts a transaction: longer than the timeout of its writer
@@ -131,23 +131,6 @@ class Kafka:
                         f"{name}: could not be created at {self._cluster.servers}: {error}"
                     ) from error
         self._await_topics([spec.name for spec in specs], there=True)
-        for spec in specs:
-            if spec.grows:
-                self._grow(spec.name, spec.units)
-
-    def _grow(self, topic: str, units: int) -> None:
-        """Increase the number of units of a topic to `units`; raises `UnknownTopicError`, `LogUnavailableError`."""
-        if len(self._topic(topic).units) >= units:
-            return
-        self._topics.pop(topic)
-        for future in self._admin.create_partitions(
-            [NewPartitions(topic, units)], operation_timeout=30, request_timeout=self._timeout
-        ).values():
-            try:
-                future.result()
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.INVALID_PARTITIONS:  # another client has done it
-                    raise self._unavailable(topic, error) from error
 
     def all_topics(self) -> frozenset[str]:
         """Return the names of all topics; raises `LogUnavailableError`."""
@@ -209,10 +192,6 @@ class Kafka:
     def ids(self, *topics: str) -> Mapping[str, str]:
         return {part: self._topic(part).id for topic in topics for part in topics_of(topic)}
 
-    def units(self, topic: str) -> int:
-        """Return the number of units of a topic, or of a topic union; raises as `offset_bounds` does."""
-        return union_units([len(self._topic(part).units) for part in topics_of(topic)])
-
     def offsets_for_time(self, topic: str, seconds: float) -> Mapping[int, int]:
         try:
             parts = [
@@ -266,7 +245,7 @@ class Kafka:
 
     def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
         if start < to:
-            yield from self._readers.fetch(*partition_of(topic, unit), start, to)
+            yield from self._readers.fetch(*partition_of(topic, unit), start, to, number=unit)
 
     def follow(self, topic: str, unit: int, start: int, seconds: float) -> Sequence[Message]:
         return self._readers.follow(*partition_of(topic, unit), start, seconds)

@@ -28,12 +28,8 @@ MAX_REASON = 1_000  # characters of the reason of a dead letter
 BATCH_BYTES = 4 << 20  # of a batch in one message: larger ones are split, since brokers limit the size of messages
 
 
-def encode_buffers(
-    stage: Stage, unit: int, round_id: RoundId, output: Output, *, is_first_round: bool = False
-) -> Iterator[OutgoingRecord]:
+def encode_buffers(stage: Stage, unit: int, round_id: RoundId, output: Output) -> Iterator[OutgoingRecord]:
     """Encode the buffers for each unit downstream and each acker as Arrow streams, numbered from 0.
-
-    With `is_first_round`, this is the first round of a unit that was added later than the others.
 
     A buffer of more than `BATCH_BYTES` is split by rows into several with the same schema.
     """
@@ -41,9 +37,7 @@ def encode_buffers(
     for topic, buffers in ((stage.downstream, output.buffers), (stage.acks, output.acks)):
         for to in sorted(buffers):
             for sequence, batch in enumerate(split_batches(buffers[to])):
-                yield OutgoingRecord(
-                    topic, to, arrow_bytes(batch), Stamp(*sender, sequence, is_first_round=is_first_round).header()
-                )
+                yield OutgoingRecord(topic, to, arrow_bytes(batch), Stamp(*sender, sequence).header())
 
 
 def encode_feedback(stage: Stage, unit: int, round_id: RoundId, output: Output) -> Iterator[OutgoingRecord]:

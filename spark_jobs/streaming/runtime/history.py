@@ -113,7 +113,7 @@ class History:
                 history.broadcast_values[line.hash] = line.value
             elif isinstance(line, PoisonMessages):
                 if (plan := history.plans.get(line.round_id)) is not None:
-                    history.plans[line.round_id] = replace(plan, poison={line.unit: line.messages, **plan.poison})
+                    history.plans[line.round_id] = replace(plan, poison={**line.messages, **plan.poison})
             elif isinstance(line, RoundPlan):
                 history.plans[line.round_id] = line
         return history

@@ -26,8 +26,7 @@ class TopicSpec:
     """A topic as it is created: its number of units, and which messages it retains.
 
     Messages are retained until they are deleted, or for `retention_seconds`, about; `compacted`: only the newest one of
-    each key. With `log_append_time` the broker sets the times of messages, not their writer. With `grows`, an existing
-    topic with fewer units gets more.
+    each key. With `log_append_time` the broker sets the times of messages, not their writer.
 
     Example:
         >>> TopicSpec("pairs.results", units=2).compacted
@@ -39,7 +38,6 @@ class TopicSpec:
     compacted: bool = False
     retention_seconds: float | None = None
     log_append_time: bool = False
-    grows: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,15 +32,15 @@ class Flow:
 class RoundStatus:
     """What a unit says of its newest round.
 
-    `positions` are those after the last messages accepted from units upstream, by sender, `offset` is the next offset
-    to read. `lag` is how many messages the stage had not admitted yet, `newest_timestamp` when the newest message that
-    the round has read was appended (0: it had none), `ended_at` when the round ended (both times since 1970), `seconds`
-    the durations of its parts. `gauges` and `timer` are those of the step's output (`Output.timer`).
+    `positions` are those after the last messages accepted from units upstream, by sender, `offsets` are the next ones
+    to read, by partition. `lag` is how many messages the stage had not admitted yet, `newest_timestamp` when the newest
+    message that the round has read was appended (0: it had none), `ended_at` when the round ended (both times since
+    1970), `seconds` the durations of its parts. `gauges` and `timer` are those of the step's output (`Output.timer`).
     """
 
     incarnation: int = 1
     number: int = 0
-    offset: int = 0
+    offsets: Mapping[int, int] = field(default_factory=dict)
     positions: Mapping[int, UpstreamPosition] = field(default_factory=dict)
     lag: int = 0
     newest_timestamp: float = 0.0

@@ -74,7 +74,7 @@ class StageReports:
     def is_complete(self, plan: RoundPlan) -> bool:
         """Return whether every unit has reported a round, or a later one."""
         return plan.starts_incarnation or all(
-            unit in self.newest and self.newest[unit].round_id >= plan.round_id for unit in plan.ranges
+            unit in self.newest and self.newest[unit].round_id >= plan.round_id for unit in range(plan.units)
         )
 
     def newest_complete(self, history: History) -> RoundPlan | None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from springline.spark_jobs.streaming.errors import MessagesLostError, TopicReplacedError
+
+Poison: TypeAlias = Mapping[int, Mapping[int, str]]
+"""The messages that a round skips: by partition, the offsets with the reason."""
 
 TICK_SECONDS = 1.0  # least time between rounds without messages, in which timers of steps are due
 IDLE_SECONDS = 10.0  # most time between rounds: a stage in which nothing happens shows that its tasks are alive
@@ -13,31 +17,32 @@ IDLE_SECONDS = 10.0  # most time between rounds: a stage in which nothing happen
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """A round of a stage: the offset range [from, to) of every unit, also empty ones, the clock, and the broadcasts.
+    """A round of a stage: the offset range [from, to) of every partition, also empty ones, the clock, the broadcasts.
 
-    `broadcast_hashes` maps a name (queries, ring, table, settings, code) to the hash of its value. With
-    `starts_incarnation`, it is the start of an incarnation: each unit begins at its start offset, with the state of
-    that number, which is empty for number 0 and a savepoint's otherwise. `lag` is the number of offsets that were
-    available and not admitted, `lagging_units` the units with such offsets. `new_units` begin with this round and have
-    no state before it. `topics` are the ids of the topics of the offsets, by name. `last_busy_clock` is the clock of
-    the newest round in which any unit had messages; `quiet_seconds` of such a round is the number of seconds since the
-    one before. `poison` has, by unit, the offsets of the messages that it skips, with the reason: empty when planned,
-    and later decided by a unit.
+    Unit u of the `units` of the stage reads the partitions u, u + units, u + 2 units, …: a topic between stages has as
+    many partitions as the stage has units, any other topic has as many as it likes. `broadcast_hashes` maps a name
+    (queries, ring, table, settings, code) to the hash of its value. With `starts_incarnation`, it is the start of an
+    incarnation: each partition is read from its start offset on, with the states of that number, which are empty for
+    number 0 and a savepoint's otherwise. `lag` is the number of offsets that were available and not admitted, `lagging`
+    the partitions with such offsets. `topics` are the ids of the topics of the offsets, by name. `last_busy_clock` is
+    the clock of the newest round that had messages; `quiet_seconds` of such a round is the number of seconds since the
+    one before. `poison` has, by partition, the offsets of the messages that are skipped, with the reason: empty when
+    planned, and later decided by the unit that reads them.
     """
 
     incarnation: int
     number: int
     clock: float
     ranges: Mapping[int, tuple[int, int]]
+    units: int = 1
     broadcast_hashes: Mapping[str, str] = field(default_factory=dict)
     starts_incarnation: bool = False
     lag: int = 0
-    lagging_units: tuple[int, ...] = ()
-    new_units: tuple[int, ...] = ()
+    lagging: tuple[int, ...] = ()
     topics: Mapping[str, str] = field(default_factory=dict)
     last_busy_clock: float = 0.0
     quiet_seconds: float = 0.0
-    poison: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
+    poison: Poison = field(default_factory=dict)
 
     @property
     def round_id(self) -> tuple[int, int]:
@@ -54,22 +59,34 @@ class RoundPlan:
         """Total length of all ranges; there may be fewer messages, since offsets have gaps."""
         return sum(to - start for start, to in self.ranges.values())
 
+    def ranges_of(self, unit: int) -> dict[int, tuple[int, int]]:
+        """Return the offset ranges of the partitions that a unit reads, in their order.
+
+        >>> RoundPlan(1, 7, 0.0, {0: (5, 9), 1: (0, 2), 2: (3, 3)}, units=2).ranges_of(0)
+        {0: (5, 9), 2: (3, 3)}
+        """
+        return {partition: each for partition, each in sorted(self.ranges.items()) if partition % self.units == unit}
+
+    def poison_of(self, unit: int) -> Poison:
+        """Return the messages that a unit skips."""
+        return {partition: each for partition, each in self.poison.items() if partition % self.units == unit}
+
 
 @dataclass(frozen=True)
 class PoisonMessages:
-    """A line of the rounds log: the messages that a unit skips in a round, as offsets with the reason.
+    """A line of the rounds log: the messages that a unit skips in a round.
 
     The unit decides it once, after the round has failed too often: every later attempt skips the same messages.
     """
 
     round_id: tuple[int, int]
     unit: int
-    messages: Mapping[int, str]
+    messages: Poison
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetBounds:
-    """The offsets [low, high) that a unit's log holds."""
+    """The offsets [low, high) that a partition holds."""
 
     low: int
     high: int
@@ -80,12 +97,15 @@ def initial_plan(
     round_id: tuple[int, int] = (1, 0),
     clock: float = 0.0,
     topics: Mapping[str, str] | None = None,
+    *,
+    units: int,
 ) -> RoundPlan:
-    """Return the start of an incarnation: each unit at an offset of these topics, with the state of that round id."""
+    """Return the start of an incarnation: each partition at an offset of these topics, with states of that round id."""
     return RoundPlan(
         *round_id,
         clock,
-        {unit: (offset, offset) for unit, offset in starts.items()},
+        {partition: (offset, offset) for partition, offset in starts.items()},
+        units,
         starts_incarnation=True,
         topics=topics or {},
     )
@@ -105,15 +125,15 @@ def check_topics(last: RoundPlan, topics: Mapping[str, str]) -> None:
 
 
 def start_offsets(offset_bounds: Mapping[int, OffsetBounds], *, latest: bool = False) -> dict[int, int]:
-    """Return for each unit the offset of its first message, or with `latest` its end offset."""
-    return {unit: (bounds.high if latest else bounds.low) for unit, bounds in offset_bounds.items()}
+    """Return for each partition the offset of its first message, or with `latest` its end offset."""
+    return {partition: (bounds.high if latest else bounds.low) for partition, bounds in offset_bounds.items()}
 
 
 def consumer_lag(last: RoundPlan, offset_bounds: Mapping[int, OffsetBounds]) -> dict[int, int]:
-    """Return for each unit the number of available offsets that are not admitted yet."""
+    """Return for each partition the number of available offsets that are not admitted yet."""
     return {
-        unit: bounds.high - (last.ranges[unit][1] if unit in last.ranges else bounds.low)
-        for unit, bounds in offset_bounds.items()
+        partition: bounds.high - (last.ranges[partition][1] if partition in last.ranges else bounds.low)
+        for partition, bounds in offset_bounds.items()
     }
 
 
@@ -131,31 +151,29 @@ def next_round(
     """Return the round after `last`, or None while there is nothing to process and the clock is before `due_clock`.
 
     `due_clock` is when a round is needed though there are no messages, by default a tick later. `max_messages` limits
-    the messages of each unit; a unit that is not in it takes all. A new unit begins with its first available message.
-    Raises `MessagesLostError`, naming `log`, if the next offset of a unit was deleted or truncated;
+    the messages of each partition; all are taken of one that is not in it. A new partition begins with its first
+    available message. Raises `MessagesLostError`, naming `log`, if the next offset of one was deleted or truncated;
     `TopicReplacedError` if `topics` differ from those that the last round read.
     """
     check_topics(last, topics or {})
     ranges: dict[int, tuple[int, int]] = {}
-    for unit in sorted(offset_bounds):
-        bounds = offset_bounds[unit]
-        start = last.ranges[unit][1] if unit in last.ranges else bounds.low
+    for partition in sorted(offset_bounds):
+        bounds = offset_bounds[partition]
+        start = last.ranges[partition][1] if partition in last.ranges else bounds.low
         if not bounds.low <= start <= bounds.high:
             raise MessagesLostError(
-                f"{log}[{unit}]: round {last.number + 1} resumes at offset {start}, but available are "
+                f"{log}[{partition}]: round {last.number + 1} resumes at offset {start}, but available are "
                 f"{bounds.low} to {bounds.high}"
             )
-        ranges[unit] = (start, min(bounds.high, start + max(max_messages.get(unit, bounds.high), 0)))
+        ranges[partition] = (start, min(bounds.high, start + max(max_messages.get(partition, bounds.high), 0)))
     if missing := sorted(set(last.ranges) - set(offset_bounds)):
         raise MessagesLostError(f"{log}: the partitions {missing} no longer exist")
     clock = max(last.clock, now)
-    lag_by_unit = {unit: extent.high - ranges[unit][1] for unit, extent in sorted(offset_bounds.items())}
-    lag = sum(lag_by_unit.values())
-    lagging_units = tuple(unit for unit, count in lag_by_unit.items() if count)
+    lags = {partition: extent.high - ranges[partition][1] for partition, extent in sorted(offset_bounds.items())}
     has_messages = any(to > start for start, to in ranges.values())
     plan = RoundPlan(
-        last.incarnation, last.number + 1, clock, ranges, dict(broadcast_hashes), lag=lag, lagging_units=lagging_units,
-        new_units=tuple(sorted(set(ranges) - set(last.ranges))), topics=topics or {},
+        last.incarnation, last.number + 1, clock, ranges, last.units, dict(broadcast_hashes), lag=sum(lags.values()),
+        lagging=tuple(partition for partition, lag in lags.items() if lag), topics=topics or {},
         last_busy_clock=clock if has_messages else last.last_busy_clock,
         quiet_seconds=clock - last.last_busy_clock if has_messages else 0.0,
     )  # fmt: skip

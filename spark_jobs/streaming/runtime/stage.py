@@ -36,7 +36,8 @@ class StageSpec:
         step: Import path of the step's factory, `package.module:factory`; it is called with `arguments`. Spark's
             executors import it, so it must be installed there.
         topic: The topic that it reads.
-        units: Number of units of that topic; each has its own state.
+        units: Number of units that run it; each has its own state. Unit u reads the partitions u, u + units, … of the
+            topic; a topic that another stage of the job writes has as many partitions as there are units.
         arguments: Arguments of the step's factory; JSON values.
         stamped: The topic is written by upstream stages of the same job.
         reads_feedback: The topic is the feedback of a stage of the same job.
@@ -100,15 +101,15 @@ class StageSpec:
         """Return the topics that `job` creates for the stage: its own, the one that it reads if a stage writes it, and
         those of its output.
 
-        A topic between stages has as many units as the stage that reads it, an output topic as many as the stage.
+        A topic between stages has as many partitions as the stage that reads it has units, an output topic as many as
+        the stage.
         """
         specs = log_topics(job, self.name)
         if self.state_query:
             specs += [TopicSpec(topic, retention_seconds=QUESTION_SECONDS) for topic in state_topics(job, self.name)]
         between = [self.topic] if self.reads_own_job else []
-        specs += [TopicSpec(topic, self.units) for topic in (*between, self.feedback, self.results) if topic]
-        if self.dead_letters:
-            specs.append(TopicSpec(self.dead_letters, self.units, grows=True))
+        outputs = (*between, self.feedback, self.results, self.dead_letters)
+        specs += [TopicSpec(topic, self.units) for topic in outputs if topic]
         return specs
 
     def sender(self, unit: int) -> int:
@@ -125,7 +126,7 @@ class Stage(StageSpec):
     a topic for `dead_letters`; 0: it is retried forever. States are saved every `checkpoint_interval` seconds; 0: only
     for savepoints. `life` is the id of the topic of its rounds: states of another life are not used, since their rounds
     were planned in another log. `upstream_reports` are the topics in which those stages of the job report that send to
-    it.
+    it, and `upstream` has the sender numbers of all of their units.
     """
 
     job: str
@@ -134,6 +135,7 @@ class Stage(StageSpec):
     checkpoint_interval: float = 0.0
     life: str = ""
     upstream_reports: tuple[str, ...] = ()
+    upstream: tuple[int, ...] = ()
 
     @property
     def id(self) -> str:
@@ -241,11 +243,13 @@ def place_stages(
                 f"job {job!r}: its stage {spec.name!r} sends to {unread[0]!r}, which none of its stages reads"
             )
         declared = {each.name: getattr(spec, each.name) for each in fields(StageSpec)}
+        senders = [each for each in specs if spec.topic in _sends_to(each)]
         placed.append(Stage(
             **{**declared, "min_round_interval": max(spec.min_round_interval, min_round_interval)}, job=job,
             outlets={topic: units[topic] for topic in sends_to}, max_attempts=max_attempts,
             checkpoint_interval=checkpoint_interval,
-            upstream_reports=tuple(reports_topic(job, each.name) for each in specs if spec.topic in _sends_to(each)),
+            upstream_reports=tuple(reports_topic(job, each.name) for each in senders),
+            upstream=tuple(each.sender(unit) for each in senders for unit in range(each.units)),
         ))  # fmt: skip
     return tuple(placed)
 

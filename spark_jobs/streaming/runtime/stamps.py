@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -21,52 +21,48 @@ from springline.spark_jobs.streaming.runtime.step import EndedRound, Message
 
 HEADER = "springline-stamp"
 MAX_STAGE_UNITS = 4_096  # units of a stage, at most: the sender numbers of different stages are this far apart
-_FORMAT = struct.Struct("<BIIQIBQdQQQdI")
-_VERSION = 5
-_END, _IDLE, _BEGINS = 1, 2, 4  # bits of the field `kind`
+_FORMAT = struct.Struct("<BIIQIBQdQd")
+_START = struct.Struct("<IQ")  # of an end: a partition, and the first offset that was read of it
+_VERSION = 6
+_END, _IDLE = 1, 2  # bits of the field `kind`
 
 
 @dataclass(frozen=True, slots=True)
 class EndMarker:
     """The end marker of a round: its number of buffers in this downstream unit, the watermark, all bytes sent so far.
 
-    An `idle` unit does not hold back the watermark downstream. [start, to) are the offsets of its own log that the
-    round has read, `clock` is the round's, in seconds since 1970, `units` how many units of its stage had the round.
+    An `idle` unit does not hold back the watermark downstream. `clock` is the round's, in seconds since 1970. `starts`
+    are the first offsets that the round has read, by partition, without the partitions of which it read none.
     """
 
     count: int
     watermark: float | None
     sent_bytes: int
     idle: bool = False
-    start: int = 0
-    to: int = 0
     clock: float = 0.0
-    units: int = 0
+    starts: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """The incarnation, sender, round and sequence number of a message; `end` closes the round.
-
-    `is_first_round` marks the first round of a unit that was added later than the others.
-    """
+    """The incarnation, sender, round and sequence number of a message; `end` closes the round."""
 
     incarnation: int
     unit: int
     round: int
     sequence: int
     end: EndMarker | None = None
-    is_first_round: bool = False
 
     def encode(self) -> bytes:
-        """Encode the stamp as 74 bytes for a message's header."""
+        """Encode the stamp for a message's header: 54 bytes, and 12 for each start of an end."""
         end = self.end or EndMarker(0, None, 0)
         watermark = math.nan if end.watermark is None else end.watermark
-        kind = (self.end is not None) * _END | end.idle * _IDLE | self.is_first_round * _BEGINS
-        return _FORMAT.pack(
+        kind = (self.end is not None) * _END | end.idle * _IDLE
+        fixed = _FORMAT.pack(
             _VERSION, self.incarnation, self.unit, self.round, self.sequence,
-            kind, end.count, watermark, end.sent_bytes, end.start, end.to, end.clock, end.units,
+            kind, end.count, watermark, end.sent_bytes, end.clock,
         )  # fmt: skip
+        return fixed + b"".join(_START.pack(*start) for start in sorted(end.starts.items()))
 
     def header(self) -> dict[str, bytes]:
         """Return the stamp as the headers of a message."""
@@ -75,13 +71,17 @@ class Stamp:
     @staticmethod
     def decode(content: bytes) -> Stamp:
         """Decode a header; raises `MissingStampError`."""
-        if len(content) != _FORMAT.size or content[0] != _VERSION:
+        size, more = divmod(len(content) - _FORMAT.size, _START.size)
+        if size < 0 or more or content[0] != _VERSION:
             raise MissingStampError(f"not a stamp: {len(content)} bytes that begin with {content[:4]!r}")
-        _, incarnation, unit, number, sequence, kind, count, watermark, sent, *more = _FORMAT.unpack(content)
+        _, incarnation, unit, number, sequence, kind, count, watermark, sent, clock = _FORMAT.unpack_from(content)
         end = None
         if kind & _END:
-            end = EndMarker(count, None if math.isnan(watermark) else watermark, sent, bool(kind & _IDLE), *more)
-        return Stamp(incarnation, unit, number, sequence, end, bool(kind & _BEGINS))
+            starts = dict(_START.iter_unpack(content[_FORMAT.size :]))
+            end = EndMarker(
+                count, None if math.isnan(watermark) else watermark, sent, bool(kind & _IDLE), clock, starts
+            )
+        return Stamp(incarnation, unit, number, sequence, end)
 
 
 def stamp_of(message: Message) -> Stamp | None:
@@ -107,12 +107,6 @@ class UpstreamPosition(msgspec.Struct, frozen=True, array_like=True):
     sent_bytes: int = 0
     idle: bool = False
     clock: float = 0.0
-    units: int = 0
-
-    @staticmethod
-    def before_first(stamp: Stamp) -> UpstreamPosition:
-        """Return the position before the first message of a unit, which is `stamp`."""
-        return UpstreamPosition(stamp.round - 1) if stamp.is_first_round else UpstreamPosition()
 
     def is_followed_by(self, stamp: Stamp) -> bool:
         """Return whether `stamp` is the successor of the last accepted message."""
@@ -140,9 +134,7 @@ class UpstreamPosition(msgspec.Struct, frozen=True, array_like=True):
             return msgspec.structs.replace(self, round=stamp.round, next_sequence=stamp.sequence + 1, round_ended=False)
         end = stamp.end
         watermark = self.watermark if end.watermark is None else end.watermark
-        return UpstreamPosition(
-            stamp.round, stamp.sequence + 1, True, watermark, end.sent_bytes, end.idle, end.clock, end.units
-        )
+        return UpstreamPosition(stamp.round, stamp.sequence + 1, True, watermark, end.sent_bytes, end.idle, end.clock)
 
 
 def upstream_positions(notes: Mapping[str, Any], where: str) -> dict[int, UpstreamPosition]:
@@ -174,16 +166,6 @@ class AcceptedMessages:
         return frozenset(unit for unit, position in self.positions.items() if position.idle)
 
     @property
-    def upstream_units(self) -> frozenset[int]:
-        """All units upstream, as far as an end marker has reported the number of units of their stage."""
-        units = {unit // MAX_STAGE_UNITS * MAX_STAGE_UNITS: 0 for unit in self.positions}
-        for unit, position in self.positions.items():
-            units[unit // MAX_STAGE_UNITS * MAX_STAGE_UNITS] = max(
-                units[unit // MAX_STAGE_UNITS * MAX_STAGE_UNITS], position.units
-            )
-        return frozenset(first + unit for first, count in units.items() for unit in range(count))
-
-    @property
     def clocks(self) -> dict[int, float]:
         """The clock of the last completed round of each unit upstream."""
         return {unit: position.clock for unit, position in self.positions.items() if position.clock}
@@ -196,9 +178,9 @@ def accept(
 
     Messages of an earlier incarnation were accepted before the savepoint of the current one, or are undone. Messages of
     an attempt after a lost message are dropped too: that attempt has failed, and another one sends the whole round
-    again. So are messages without a valid stamp. A unit upstream that is not in `positions` begins with its round 1, or
-    with a round marked as first. Raises `StampGapError`, naming `log`, if a later round follows and a message is
-    missing: it will not arrive any more, since a round begins only after all messages of the previous one have arrived.
+    again. So are messages without a valid stamp. A unit upstream that is not in `positions` begins with its round 1.
+    Raises `StampGapError`, naming `log`, if a later round follows and a message is missing: it will not arrive any
+    more, since a round begins only after all messages of the previous one have arrived.
     """
     new_positions = dict(positions)
     accepted = []
@@ -210,7 +192,7 @@ def accept(
         if stamp is None:
             foreign_offsets.append(message.offset)
             continue
-        last = new_positions.get(stamp.unit) or UpstreamPosition.before_first(stamp)
+        last = new_positions.get(stamp.unit) or UpstreamPosition()
         undone = stamp.incarnation < incarnation
         if undone or (stamp.incarnation == incarnation and (last.has_accepted(stamp) or last.has_gap_before(stamp))):
             dropped_count += 1
@@ -230,6 +212,5 @@ def accept(
         if stamp.end is None:
             accepted.append(message)
         else:
-            end = stamp.end
-            ended_rounds.append(EndedRound(stamp.unit, stamp.round, end.start, end.to, end.watermark, end.units))
+            ended_rounds.append(EndedRound(stamp.unit, stamp.round, stamp.end.watermark, stamp.end.starts))
     return AcceptedMessages(tuple(accepted), new_positions, dropped_count, tuple(ended_rounds), tuple(foreign_offsets))

@@ -111,6 +111,11 @@ def as_loaded(round_id: tuple[int, int], state: State, notes: Mapping[str, Any])
     return StateSnapshot(*round_id, State(manifest.scalars, state.runs), notes=manifest.notes)
 
 
+def next_offsets(notes: Mapping[str, Any]) -> dict[int, int]:
+    """Return the next offset to read of each partition of a unit, from the notes of its state."""
+    return {int(partition): int(offset) for partition, offset in notes["offsets"].items()}
+
+
 @dataclass(frozen=True)
 class PackedSnapshot:
     """A version as bytes, for storage elsewhere: its manifest, and its runs by file name."""

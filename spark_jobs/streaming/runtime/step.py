@@ -42,6 +42,7 @@ class Message:
         headers: bytes by name.
         key: its key, if it has one.
         is_null: whether it has no value, which deletes its key in a compacted topic; `value` is empty then.
+        partition: of the topic; of several topics that are read as one, as `runtime.topic_union` numbers them.
 
     Example:
         >>> bytes(Message(7, b"3.5").value)
@@ -54,6 +55,7 @@ class Message:
     headers: Mapping[str, bytes] = field(default_factory=dict)
     key: bytes | None = None
     is_null: bool = False
+    partition: int = 0
 
 
 def without_byte_order_mark(value: bytes | memoryview) -> bytes | memoryview:
@@ -106,17 +108,15 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class EndedRound:
-    """A completed round of a unit upstream, which read the offsets [start, to) of its own log.
+    """A completed round of a unit upstream, and the watermark that it sent with it, if any.
 
-    `watermark` is the one that it sent with this round, if any; `units` is how many units of its stage had that round.
+    `starts` are the first offsets that it has read, by partition of its own topic, without those of which it read none.
     """
 
     unit: int
     round: int
-    start: int
-    to: int
     watermark: float | None = None
-    units: int = 0
+    starts: Mapping[int, int] = field(default_factory=dict)
 
 
 TopicReader = Callable[[str, int, int, int], Iterable[Message]]
@@ -133,19 +133,19 @@ class Input:
 
     Attributes:
         stage: the name of the stage.
-        unit: the number of the unit: the partition that it reads.
+        unit: the number of the unit.
         round: the round's number, its clock (seconds since 1970), and the inputs that may change.
-        messages: those at offsets [start, to) of the unit's log; they can be iterated once.
+        messages: those of `ranges`, one partition after another; they can be iterated once.
+        ranges: the offsets [start, to) of the round, by partition; those of all partitions that the unit reads, also of
+            those without messages.
         watermarks: of each unit upstream that has sent one, in seconds of event time.
         idle_units: the units upstream that currently do not hold back the watermark.
         clocks: of the last completed round of each unit upstream, in seconds since 1970.
         ended_rounds: the rounds of units upstream whose end is in this range.
-        upstream_units: all known units upstream, including those that have not completed a round yet.
-        start: the first offset of the round.
-        to: the offset after the last.
+        upstream_units: all units upstream, including those that have not completed a round yet.
         read_topic: reads messages of another topic at [start, to); the topic must be append-only, so that every attempt
             reads the same.
-        has_lag: whether the log held more messages when the round was planned, for later rounds.
+        lagging: the partitions that held more messages when the round was planned, for later rounds.
 
     Example:
         >>> given = Input("watch", 0, None, [Message(0, b"3"), Message(1, b"4")])
@@ -157,15 +157,14 @@ class Input:
     unit: int
     round: Round
     messages: Iterable[Message]
+    ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     watermarks: Mapping[int, float] = field(default_factory=dict)
     idle_units: frozenset[int] = frozenset()
     clocks: Mapping[int, float] = field(default_factory=dict)
     ended_rounds: Sequence[EndedRound] = ()
     upstream_units: frozenset[int] = frozenset()
-    start: int = 0
-    to: int = 0
     read_topic: TopicReader = no_topic_reader
-    has_lag: bool = False
+    lagging: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +175,12 @@ class DeadLetter:
         offset: of its message.
         value: its bytes.
         reason: why, as text.
-        partition: of the message; None: the one that the unit reads.
+        partition: of the message; None: it belongs to no message alone, and the number of its unit stands there.
         topic: of the message; empty: the one that the stage reads.
 
     Example:
-        >>> DeadLetter(7, b"tall", "could not convert string to float: 'tall'").offset
-        7
+        >>> DeadLetter.of(Message(7, b"tall", partition=3), "could not convert string to float: 'tall'").partition
+        3
     """
 
     offset: int
@@ -189,6 +188,11 @@ class DeadLetter:
     reason: str
     partition: int | None = None
     topic: str = ""
+
+    @staticmethod
+    def of(message: Message, reason: str, value: bytes | None = None) -> DeadLetter:
+        """Return that of a message which the unit has read, or of a part of it, `value`."""
+        return DeadLetter(message.offset, bytes(message.value) if value is None else value, reason, message.partition)
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,6 @@ def topics_of(name: str) -> list[str]:
     return name.split(_SEPARATOR)
 
 
-def union_units(partitions: Sequence[int]) -> int:
-    """Return the number of units of a union of topics with these numbers of partitions."""
-    return len(partitions) * max(partitions)
-
-
 def union_partitions(parts: Sequence[Mapping[int, T]], missing: T) -> dict[int, T]:
     """Merge values by partition of each topic into values by unit of the union; `missing` for absent partitions."""
     size = max(max(part, default=-1) + 1 for part in parts)

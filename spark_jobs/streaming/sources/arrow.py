@@ -78,7 +78,7 @@ def _try_table(message: Message, dead: list[DeadLetter], what: str, make: Callab
         reason = str(error)
     except Exception as error:
         reason = f"{what}: {error}"
-    dead.append(DeadLetter(message.offset, bytes(message.value), reason))
+    dead.append(DeadLetter.of(message, reason))
     return None
 
 

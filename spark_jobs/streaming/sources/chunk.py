@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ from numba import njit
 
 from springline.spark_jobs.streaming.kernels.hash_tables import EVERYWHERE, Flags, Ints
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message
+
+Parts: TypeAlias = Sequence[tuple[int, slice]]
+"""The rows of some partitions, in their order."""
 
 _TIMELESS: Ints = np.empty(0, np.int64)
 
@@ -95,14 +98,15 @@ class Source:
             first = int(mine[0])
             place = first - int(self.firsts[index]) + 1
             many = f"{mine.size} rows, the first is row {place}" if mine.size > 1 else f"row {place}"
-            yield DeadLetter(self.messages[index].offset, self.original(mine), f"{many}: {reason(first, place)}")
+            yield DeadLetter.of(self.messages[index], f"{many}: {reason(first, place)}", self.original(mine))
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows in the order of their unit; `source_rows` has their numbers in the source, before rows were refused.
+    """Rows in the order in which they are read.
 
-    `times` are microseconds since 1970 for the rows of a stream with a time; otherwise it is empty.
+    `source_rows` has their numbers in the source, before rows were refused; `times` are microseconds since 1970 for the
+    rows of a stream with a time; otherwise it is empty.
     """
 
     columns: Mapping[str, Column]
@@ -114,6 +118,22 @@ class Chunk:
     def rows(self) -> int:
         """The number of rows."""
         return int(self.source_rows.size)
+
+    def partitions(self) -> Parts:
+        """Return the partitions of the rows, which lie together, each with its rows; without those that have none."""
+        messages = self.source.messages
+        if messages[0].partition == messages[-1].partition:
+            return [(messages[0].partition, slice(0, self.rows))] if self.rows else []
+        changes = [
+            index for index in range(1, len(messages)) if messages[index].partition != messages[index - 1].partition
+        ]
+        cuts = np.searchsorted(self.source_rows, self.source.firsts[changes]).tolist()
+        partitions = [messages[index].partition for index in (0, *changes)]
+        return [
+            (partition, slice(begin, end))
+            for partition, begin, end in zip(partitions, [0, *cuts], [*cuts, self.rows], strict=True)
+            if begin < end
+        ]
 
     def take(self, flags: Flags) -> Chunk:
         """Return only those rows."""

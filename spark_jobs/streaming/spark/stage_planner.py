@@ -35,7 +35,7 @@ class StagePlanner:
         self.tasks = launch.tasks
         self._planner = Planner(
             stage, Kafka(launch.cluster), time.time, watcher.broadcast_values, latest=launch.latest,
-            admission_limit=RateLimiter(stage, folder.path), units=stage.units,
+            admission_limit=RateLimiter(stage, folder.path),
         )  # fmt: skip
         self._task_loops = TaskLoopDriver(
             self._planner, watcher.is_paused, launch.seconds, partial(_save_request, folder, stage)

@@ -70,7 +70,7 @@ class UnitReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         task_loop = self._planner.task_loop(end)
         units = task_loop.units
-        tasks = min(self._planner.tasks, len(units)) or 1
+        tasks = min(self._planner.tasks, len(units))
         return [TaskAssignment(task_loop, tuple(units[task::tasks])) for task in range(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[int]]:

@@ -25,7 +25,7 @@ class Intake:
             try:
                 parts.append(TrackerRequests.read(message.value))
             except InvalidUpdateError as error:
-                dead.append(DeadLetter(message.offset, bytes(message.value), str(error)))
+                dead.append(DeadLetter.of(message, str(error)))
         requests = TrackerRequests.concat(parts)
         acks: Acks = {}
         for attempt in np.unique(requests.attempts).tolist():

@@ -59,11 +59,11 @@ class TrackerJob(BaseJob):
         """The dead-letter queue: messages that no Springline client has written."""
         return f"{self.name}.dead-letters"
 
-    def stages(self, units: int) -> tuple[StageSpec, ...]:
+    def stages(self) -> tuple[StageSpec, ...]:
         """Return the stages: intake, outcome, and the ackers between them."""
         intake = StageSpec(
-            "intake", f"{_STEPS}.intake:Intake", self.topic, units, written_by_clients=True, sender_index=SPRING,
-            dead_letters=self.dead_letters,
+            "intake", f"{_STEPS}.intake:Intake", self.topic, self.parallelism, written_by_clients=True,
+            sender_index=SPRING, dead_letters=self.dead_letters,
             acks=self.tracking.acks, broadcast_files={"ring": RING}, hold_files=(STOP, HOLD),
         )  # fmt: skip
         outcome = StageSpec(

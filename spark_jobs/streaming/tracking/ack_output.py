@@ -55,18 +55,16 @@ class AckOutput:
                 batches[acker] = [self.encoder.acks(combined[mine], added[mine], attempt, kind=kind)]
         return batches
 
-    def folds(self, fold: Fold | None, partition: int, registered_up_to: int) -> Acks:
-        """Return the registration of a round's fold, if it has roots.
+    def folds(self, folds: Sequence[Fold], registered_up_to: Mapping[int, int]) -> Acks:
+        """Return the registration of a round's folds, one for each partition of which it has roots.
 
-        Every acker learns that everything before the offset `registered_up_to` of the partition is registered.
+        Every acker learns that everything before the offsets `registered_up_to`, by partition, is registered.
         """
-        owner = None if fold is None else int(fold_owners(self.ring, np.array([fold.first], np.uint64))[0])
-        extent = (partition, registered_up_to)
+        own = self._by_owner(folds)
         return {
-            acker: [self.encoder.folds([fold] if fold and acker == owner else [], MessageKind.FOLDS,
-                                       registered_up_to=extent)]
+            acker: [self.encoder.folds(own.get(acker, ()), MessageKind.FOLDS, registered_up_to=registered_up_to)]
             for acker in self.ring.ackers
-        }  # fmt: skip
+        }
 
     def fold_acks(self, values: Mapping[int, int]) -> Acks:
         """Return acks of folds: by first root, the XOR of the ids of the tuples that were applied."""
@@ -80,16 +78,16 @@ class AckOutput:
 
     def fold_records(self, folds: Sequence[Fold]) -> Acks:
         """Return folds that were released by an acker, forwarded to those that they belong to now."""
+        own = self._by_owner(folds)
+        return {acker: [self.encoder.folds(each, MessageKind.FOLD_RECORDS)] for acker, each in sorted(own.items())}
+
+    def _by_owner(self, folds: Sequence[Fold]) -> dict[int, list[Fold]]:
+        """Return folds by the ackers that they belong to."""
         owners = fold_owners(self.ring, np.array([fold.first for fold in folds], np.uint64)).tolist()
-        return {
-            acker: [
-                self.encoder.folds(
-                    [fold for fold, owner in zip(folds, owners, strict=True) if owner == acker],
-                    MessageKind.FOLD_RECORDS,
-                )
-            ]
-            for acker in sorted(set(owners))
-        }
+        own: dict[int, list[Fold]] = {}
+        for fold, owner in zip(folds, owners, strict=True):
+            own.setdefault(owner, []).append(fold)
+        return own
 
     def registrations(
         self,

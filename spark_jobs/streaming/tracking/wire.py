@@ -21,6 +21,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -110,11 +111,11 @@ class AckEncoder:
     ackers: Sequence[int]
 
     def folds(
-        self, folds: Iterable[Fold], kind: MessageKind, *, registered_up_to: tuple[int, int] | None = None
+        self, folds: Iterable[Fold], kind: MessageKind, *, registered_up_to: Mapping[int, int] = MappingProxyType({})
     ) -> pa.RecordBatch:
-        """Return folds; `registered_up_to` is a partition, and the offset before which it is registered."""
+        """Return folds; `registered_up_to` has by partition the offset before which it is registered."""
         batch = folds_to_batch(folds)
-        partitions = {} if registered_up_to is None else {str(registered_up_to[0]): registered_up_to[1]}
+        partitions = {str(partition): offset for partition, offset in registered_up_to.items()}
         return self._batch(batch.columns, batch.schema, kind, registered_up_to=partitions)
 
     def fold_acks(self, folds: Ids, values: Ids) -> pa.RecordBatch:

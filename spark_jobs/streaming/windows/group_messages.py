@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -19,20 +19,27 @@ _SHOWN = (pa.types.is_integer, pa.types.is_floating, pa.types.is_string)
 
 @dataclass(frozen=True)
 class PartialsOrigin:
-    """Origin of a buffer of partials: a partition of the source, and the offsets [start, to) of a round."""
+    """Origin of a buffer of partials: the offsets [start, to) of a round, by partition of the source."""
 
-    partition: int
-    start: int
-    to: int
+    ranges: Mapping[int, tuple[int, int]]
+
+    @staticmethod
+    def of_round(ranges: Mapping[int, tuple[int, int]]) -> PartialsOrigin:
+        """Return that of a round: of the partitions that had messages."""
+        return PartialsOrigin({partition: each for partition, each in ranges.items() if each[1] > each[0]})
 
     def encode(self) -> str:
         """Encode the origin for a buffer's metadata."""
-        return json.dumps([self.partition, self.start, self.to])
+        return json.dumps([[partition, *each] for partition, each in self.ranges.items()])
 
     @staticmethod
     def of(batch: pa.RecordBatch) -> PartialsOrigin:
         """Decode the origin of a buffer that a mapper sent; the inverse of `encode`."""
-        return PartialsOrigin(*json.loads(batch.schema.metadata[b"from"]))
+        return PartialsOrigin({p: (start, to) for p, start, to in json.loads(batch.schema.metadata[b"from"])})
+
+    def __str__(self) -> str:
+        places = [f"offsets {start} to {to - 1} of partition {p}" for p, (start, to) in self.ranges.items()]
+        return " and ".join(places)
 
 
 def lines_of(groups: pa.RecordBatch) -> tuple[bytes, int]:
@@ -51,11 +58,11 @@ def late_dead_letter(
     """Build the dead letter of late groups, one line each; their rows are at `origin` in the topic `source`."""
     lines, row_count = lines_of(groups)
     reason = (
-        f"late: {row_count} rows among offsets {origin.start} to {origin.to - 1}, for {', '.join(queries)}: other "
-        f"partitions closed their slices, up to {_format_instant(closed)}, "
-        f"while this one was idle; a line is a group"
+        f"late: {row_count} rows among {origin}, for {', '.join(queries)}: other partitions closed their slices, up to "
+        f"{_format_instant(closed)}, while theirs was idle; a line is a group"
     )
-    return DeadLetter(origin.start, lines, reason, origin.partition, source)
+    partition, (start, _) = next(iter(origin.ranges.items()))
+    return DeadLetter(start, lines, reason, partition, source)
 
 
 def failed_dead_letter(group: pa.RecordBatch, error: str, begin: int, end: int) -> DeadLetter:

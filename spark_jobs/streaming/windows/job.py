@@ -1,4 +1,4 @@
-"""The windows job: windowed statistics with mappers on the partitions of a topic, and reducers downstream.
+"""The windows job: windowed statistics with mappers that share the partitions of a topic, and reducers downstream.
 
 [flights]
 topic = "flights"
@@ -56,7 +56,7 @@ _STEPS = "springline.spark_jobs.streaming.windows"
 
 @dataclass(frozen=True)
 class WindowsJob(BaseJob):
-    """Windowed statistics over a topic: one mapper per partition of the topic, and `parallelism` reducers."""
+    """Windowed statistics over a topic, in `parallelism` mappers and as many reducers."""
 
     name: str
     topic: str
@@ -79,10 +79,10 @@ class WindowsJob(BaseJob):
         """The setting that determines the partitions of the partials topic, and that of the acks topic."""
         return {self.partials_topic: "parallelism", **super().parallelism_settings}
 
-    def mapper(self, units: int) -> StageSpec:
+    def mapper(self) -> StageSpec:
         """The stage that computes partial aggregates of rows; it pauses while the job is on hold."""
         return StageSpec(
-            "map", f"{_STEPS}.mapper:Mapper", self.topic, units,
+            "map", f"{_STEPS}.mapper:Mapper", self.topic, self.parallelism,
             {"stream": self.stream.name, "units": self.parallelism},
             downstream=self.partials_topic, dead_letters=self.dead_letters,
             max_messages_per_round=self.max_messages_per_round, broadcast_files={"queries": REGISTRY},
@@ -99,9 +99,9 @@ class WindowsJob(BaseJob):
             hold_files=(STOP,), state_query=f"{_STEPS}.retained_slices:answer",
         )  # fmt: skip
 
-    def stages(self, units: int) -> tuple[StageSpec, ...]:
+    def stages(self) -> tuple[StageSpec, ...]:
         """Both stages. With tracking, messages are roots: completed when all reducers have their partials."""
-        mapper, reducer = self.mapper(units), self.reducer()
+        mapper, reducer = self.mapper(), self.reducer()
         if self.tracking is None:
             return mapper, reducer
         contents, acks = {**mapper.broadcast_files, "ring": RING}, self.tracking.acks
@@ -183,7 +183,9 @@ class WindowsJobKeys(SourceKeys, frozen=True, kw_only=True):
     queries: Annotated[
         dict[str, str], Meta(description="queries by name, in the SQL of streams; registered at the first start")
     ] = msgspec.field(default_factory=dict)
-    parallelism: Annotated[Count, Meta(description="units of the reducer, and partitions of its topic")] = 2
+    parallelism: Annotated[
+        Count, Meta(description="units of each stage: those of the first one share the partitions of the topic")
+    ] = 2
     max_messages_per_round: Annotated[Count, Meta(description="messages that a unit reads at most in a round")] = 1_000
     sink: Annotated[
         Literal["", "parquet"], Meta(description='"parquet": results are also written to files, registered as datasets')

@@ -1,16 +1,14 @@
 """The mapper: turns rows of the source topic into partials of slices, and sends them to the reducers of their groups.
 
-A row is late if an earlier row of the same unit has closed its slice. Which rows are late therefore depends only on the
-unit's log, neither on rounds nor on the progress of other units. Late rows go to the dead-letter queue.
+A row is late if an earlier row of the same partition has closed its slice. Which rows are late therefore depends only
+on the partition, neither on rounds nor on the progress of others. Late rows go to the dead-letter queue.
 
 A mapper aggregates rows before it sends them, unless that would hardly make them fewer (`forwarded_rows`); `ratios` in
 its state has the partials per row of the last round of each cube. In place of several cubes it sends their base
 (`base_cubes`).
 
-The watermark is the greatest time seen; a reducer subtracts each query's lateness from it. A unit without rows for the
-stream's `idle_timeout` seconds is idle: it does not hold back the watermark. A unit with rows that no round has
-admitted yet is not idle. After the whole stream was quiet, no unit is idle for the same number of seconds: the unit
-whose rows arrive first must not close windows for the others.
+The watermark is the least of the greatest times seen in the unit's partitions (`state.watermarks.SourceTime`); a
+reducer subtracts each query's lateness from it.
 
 For a range of the stream (`span`), only the rows of the range are added; the other rows only advance the time.
 """
@@ -26,11 +24,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from springline.persistence.model.codec import from_json_value
-from springline.spark_jobs.streaming.kernels.hash_tables import EVERYWHERE, Flags
+from springline.persistence.model.codec import from_json_value, to_json_value
+from springline.spark_jobs.streaming.kernels.hash_tables import EVERYWHERE, Flags, Ints
 from springline.spark_jobs.streaming.kernels.hashing import mark_late_rows
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Output, State
-from springline.spark_jobs.streaming.sources.chunk import Chunk
+from springline.spark_jobs.streaming.sources.chunk import Chunk, Parts
 from springline.spark_jobs.streaming.sources.decoder import Decoder
 from springline.spark_jobs.streaming.sources.schema import MICROS, Stream
 from springline.spark_jobs.streaming.tracking.replay.message_mode import Spring
@@ -46,8 +44,8 @@ from springline.spark_jobs.streaming.windows.group_messages import PartialsOrigi
 from springline.spark_jobs.streaming.windows.multi_query import Cube, ScanPass, Slices, cubes_of, passes_of
 from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 from springline.spark_jobs.streaming.windows.state.triggers import WindowClosing, closing_of, next_closing
+from springline.spark_jobs.streaming.windows.state.watermarks import PartitionTime, SourceTime
 
-_BEFORE_ALL = -(2**62)
 _SLACK = 2 * MICROS  # by which reducers may have counted less of the time for which units are idle
 _NOWHERE: Flags = np.empty(0, np.bool_)
 
@@ -69,56 +67,54 @@ class Mapper:
         registry_json = step_input.round.broadcast_values["queries"]
         queries = self._queries(registry_json)
         stream, cubes = queries.stream, queries.cubes
-        scalars = state.scalars
-        high = scalars.get("high")
-        coverage = current_coverage(scalars.get("coverage", {}), cubes, high)
-        mapper_round = _MapperRound(queries, scalars, step_input.unit, self._span)
-        decoder = Decoder(stream, projected_columns(cubes), step_input.round.clock)
+        scalars, clock = state.scalars, step_input.round.clock
+        where = f"{step_input.stage}, unit {step_input.unit}: times of partitions"
+        before = from_json_value(SourceTime, scalars.get("time", {}), where).with_partitions(step_input.ranges, clock)
+        coverage = current_coverage(scalars.get("coverage", {}), cubes, before.high)
+        mapper_round = _MapperRound(queries, scalars, before, self._span)
+        decoder = Decoder(stream, projected_columns(cubes), clock)
         for chunk in decoder.chunks(step_input.messages):
             mapper_round.add(chunk)
         buffers: dict[int, list[pa.RecordBatch]] = {unit: [] for unit in range(self._units)}
         if scalars.get("version") != registry_json["version"]:
-            change_buffer = CoverageChange(step_input.unit, registry_json["version"], high, coverage).buffer()
+            change_buffer = CoverageChange(step_input.unit, registry_json["version"], before.high, coverage).buffer()
             for unit in buffers:
                 buffers[unit].append(change_buffer)
         groups = 0
-        origin = PartialsOrigin(step_input.unit, step_input.start, step_input.to).encode()
+        origin = PartialsOrigin.of_round(step_input.ranges).encode()
         for name, unit, batch in mapper_round.buffers(self._units):
             groups += batch.num_rows
             metadata = {**(batch.schema.metadata or {}), "cube": name, "from": origin}
             buffers[unit].append(batch.replace_schema_metadata(metadata))
-        clock = step_input.round.clock
-        active = clock if mapper_round.rows else scalars.get("active", clock)
-        resumed = scalars.get("resumed", 0.0)
-        if stream.idle_timeout is not None and step_input.round.quiet_seconds >= stream.idle_timeout:
-            resumed = clock
+        timeout, quiet_seconds = stream.idle_timeout, step_input.round.quiet_seconds
+        resumes = timeout is not None and quiet_seconds >= timeout
+        time = before.after_round(mapper_round.partitions, clock, resumes=resumes)
+        idle_from = time.idle_from(timeout)
+        idle = {each for each, since in idle_from.items() if clock >= since} - step_input.lagging
+        is_idle, watermark = len(idle) == len(idle_from), time.watermark(idle)
         next_scalars = {
-            "high": mapper_round.high if mapper_round.high > _BEFORE_ALL else None,
+            "time": to_json_value(time),
             "version": registry_json["version"],
             "coverage": coverage,
-            "active": active,
-            "resumed": resumed,
-            "position": mapper_round.position,
             "values": mapper_round.encoder.sizes() or scalars.get("values", {}),
             "ratios": mapper_round.ratios(),
         }
-        idle_from = math.inf if stream.idle_timeout is None else max(active, resumed) + stream.idle_timeout
-        idle = clock >= idle_from and not step_input.has_lag
         counts = (
             Counter({"rows": mapper_round.rows, "groups": groups, "late": mapper_round.late_rows})
             + mapper_round.late_by_query
         )
         counts["dead_letters"] = len(decoder.dead)
-        watermark = None if next_scalars["high"] is None else mapper_round.high / MICROS
         return Output(
             state=State(next_scalars),
             buffers=buffers,
             watermark=watermark,
-            idle=idle,
+            idle=is_idle,
             dead_letters=(*decoder.dead, *mapper_round.dead),
             counts=dict(sorted(counts.items())),
-            gauges={"watermark": None if idle else watermark},
-            timer=queries.timer(next_scalars["high"], clock, idle_from),
+            gauges={"watermark": None if is_idle else watermark},
+            timer=queries.closing_timer(time.high, clock, max(idle_from.values(), default=clock))
+            if is_idle
+            else min((since for since in idle_from.values() if clock < since < math.inf), default=None),
         )
 
     def _queries(self, registry_json: Any) -> _Queries:
@@ -149,29 +145,28 @@ class _Queries:
     sent_cubes: tuple[Cube, ...]
     closings: frozenset[WindowClosing]
 
-    def timer(self, high: int | None, clock: float, idle_from: float) -> float | None:
-        """Return the clock at which the unit is idle, or if it is, the one at which a next window may close.
+    def closing_timer(self, high: int | None, clock: float, idle_since: float) -> float | None:
+        """Return the clock at which a next window may close while all is idle.
 
-        From `idle_from` on, event time advances by the clock after the newest row, of the time `high`.
+        Since `idle_since`, event time advances by the clock after the newest row, of the time `high`.
         """
-        if clock < idle_from:
-            return idle_from if math.isfinite(idle_from) else None
         if high is None:
             return None
-        reached = high + round((clock - idle_from) * MICROS)
+        reached = high + round((clock - idle_since) * MICROS)
         closing = next_closing(self.closings, high, reached - _SLACK)
         return None if closing is None else clock + max(closing - reached, 0) / MICROS
 
 
 class _MapperRound:
-    """The partials of one round; `high` is the greatest time seen so far, in this round or before."""
+    """The partials of one round; `partitions` has what was read of each partition so far, in this round or before."""
 
-    def __init__(self, queries: _Queries, scalars: Mapping[str, Any], unit: int, span: Sequence[int] | None) -> None:
+    def __init__(
+        self, queries: _Queries, scalars: Mapping[str, Any], before: SourceTime, span: Sequence[int] | None
+    ) -> None:
         self.encoder = DictionaryEncoder(queries.stream)
         self._span = span
         self.rows = 0
-        self.position = int(scalars.get("position", 0))
-        self.high = _BEFORE_ALL if scalars.get("high") is None else int(scalars["high"])
+        self.partitions = dict(before.partitions)
         self.late_rows = 0
         self.late_by_query: Counter[str] = Counter()
         self.dead: list[DeadLetter] = []
@@ -180,20 +175,23 @@ class _MapperRound:
         passes = passes_of(queries.sent_cubes, scalars.get("values", {}))
         self._groupings = [self._grouping(scan_pass) for scan_pass in passes]
         row_cubes = [cube for cube in queries.cubes if not cube.width]
-        self._row_partials = [RowPartials(cube, self.encoder, unit) for cube in row_cubes]
+        self._row_partials = [RowPartials(cube, self.encoder) for cube in row_cubes]
         self._queries: dict[Slices, list[str]] = {}
         for cube in queries.cubes:
             self._queries.setdefault(cube.slices, []).extend(cube.queries)
 
     def add(self, chunk: Chunk) -> None:
         """Add the rows of a chunk, each to the cubes for which it is not late."""
-        high = max(self.high, int(chunk.times.max()))
+        parts = chunk.partitions()
+        after = {
+            partition: self.partitions[partition].with_rows(rows.stop - rows.start, int(chunk.times[rows].max()))
+            for partition, rows in parts
+        }
         inside = self._inside(chunk)
         if not inside.size or inside.any():
-            self._add(chunk, high, inside)
+            self._add(chunk, parts, after, inside)
         self.rows += chunk.rows
-        self.position += chunk.rows
-        self.high = high
+        self.partitions |= after
 
     def _inside(self, chunk: Chunk) -> Flags:
         """Return which rows lie in the span; empty means all."""
@@ -203,18 +201,27 @@ class _MapperRound:
         inside: Flags = (chunk.times >= begin) & (chunk.times < end)
         return EVERYWHERE if inside.all() else inside
 
-    def _add(self, chunk: Chunk, high: int, inside: Flags) -> None:
+    def _add(self, chunk: Chunk, parts: Parts, after: Mapping[int, PartitionTime], inside: Flags) -> None:
         self.encoder.begin(chunk)
-        late = {slices: self._late_flags(chunk, slices, high, inside) for slices in sorted(self._queries)}
+        late = {slices: self._late_flags(chunk, slices, parts, after, inside) for slices in sorted(self._queries)}
         if missed := [flags for flags in late.values() if flags.size]:
             self.late_rows += int(np.count_nonzero(np.logical_or.reduce(missed)))
         on_time = {slices: _on_time_flags(inside, flags) for slices, flags in late.items()}
         for grouping in self._groupings:
             with computing(grouping.queries):
                 grouping.add(chunk, on_time)
+        places = self._places(parts) if self._row_partials else ()
         for partials in self._row_partials:
             with computing(partials.cube.queries):
-                partials.add(chunk, self.position, on_time[partials.cube.slices])
+                partials.add(chunk, places, on_time[partials.cube.slices])
+
+    def _places(self, parts: Parts) -> Sequence[Ints]:
+        """Return the partition of each row, and its position there."""
+        sizes = [rows.stop - rows.start for _, rows in parts]
+        positions = [
+            self.partitions[partition].rows + np.arange(size) for (partition, _), size in zip(parts, sizes, strict=True)
+        ]
+        return np.repeat([partition for partition, _ in parts], sizes), np.concatenate(positions)
 
     def buffers(self, units: int) -> Iterator[Buffer]:
         """Yield (cube, downstream unit, partials or rows), sorted by cube and unit."""
@@ -245,14 +252,20 @@ class _MapperRound:
             return ForwardedRows(scan_pass, self.encoder)
         return Grouping(scan_pass, self.encoder)
 
-    def _late_flags(self, chunk: Chunk, slices: Slices, high: int, inside: Flags) -> Flags:
+    def _late_flags(
+        self, chunk: Chunk, slices: Slices, parts: Parts, after: Mapping[int, PartitionTime], inside: Flags
+    ) -> Flags:
         """Return which rows of the span are late for cubes with such slices; empty means none."""
         width, phase, lateness = max(slices[0], 1), slices[1], slices[2]
-        first = (int(chunk.times.min()) - phase) // width * width + phase + width
-        if first + lateness > high:
+        is_late = _NOWHERE
+        for partition, rows in parts:
+            times, high = chunk.times[rows], self.partitions[partition].high
+            first = (int(times.min()) - phase) // width * width + phase + width
+            if first + lateness <= after[partition].high:
+                is_late = is_late if is_late.size else np.zeros(chunk.rows, np.bool_)
+                mark_late_rows(times, width, phase, lateness, high, is_late[rows])
+        if not is_late.size:
             return _NOWHERE
-        is_late = np.empty(chunk.rows, np.bool_)
-        mark_late_rows(chunk.times, width, phase, lateness, self.high, is_late)
         if inside.size:
             is_late &= inside
         if not is_late.any():

@@ -34,8 +34,8 @@ class Queryable(Job, Protocol):
     def registry(self) -> QueryRegistry:
         """Return a registry of the declared queries; raises `InvalidQueryError`."""
 
-    def mapper(self, units: int) -> StageSpec:
-        """Return the stage that computes partial aggregates, for a topic with `units` partitions."""
+    def mapper(self) -> StageSpec:
+        """Return the stage that computes partial aggregates."""
 
     def reducer(self) -> StageSpec:
         """Return the stage that merges the mappers' partial aggregates."""

@@ -38,7 +38,7 @@ _STEPS = "springline.spark_jobs.streaming.wordcount"
 
 @dataclass(frozen=True)
 class WordCountJob(BaseJob):
-    """Counts the words in the lines of a topic, in `parallelism` units."""
+    """Counts the words in the lines of a topic, in `parallelism` units of each stage."""
 
     name: str
     topic: str
@@ -60,10 +60,11 @@ class WordCountJob(BaseJob):
         """The setting that determines the partitions of the words topic, and that of the acks topic."""
         return {self.words_topic: "parallelism", **super().parallelism_settings}
 
-    def stages(self, units: int) -> tuple[StageSpec, ...]:
+    def stages(self) -> tuple[StageSpec, ...]:
         """The stages split and count; with tracking, also a copy of split that replays lines, and the ackers."""
         split = StageSpec(
-            "split", f"{_STEPS}.split:Split", self.topic, units, {"units": self.parallelism, "tracked": False},
+            "split", f"{_STEPS}.split:Split", self.topic, self.parallelism,
+            {"units": self.parallelism, "tracked": False},
             max_messages_per_round=self.max_messages_per_round, downstream=self.words_topic,
             dead_letters=self.dead_letters, hold_files=(STOP, HOLD),
         )  # fmt: skip

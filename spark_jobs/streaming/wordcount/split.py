@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +20,7 @@ from springline.spark_jobs.streaming.runtime.step import (
     State,
     without_byte_order_mark,
 )
-from springline.spark_jobs.streaming.tracking.ack_output import AckOutput
+from springline.spark_jobs.streaming.tracking.ack_output import AckOutput, add_batches
 from springline.spark_jobs.streaming.tracking.folds import Fold, RowRanges
 from springline.spark_jobs.streaming.tracking.ids import Ids, fold_value, row_values
 from springline.spark_jobs.streaming.tracking.replay.replay import EmittedRows, Replayer
@@ -56,7 +58,7 @@ class _Share(NamedTuple):
 
 @dataclass(frozen=True)
 class _LineBatch:
-    """The lines of some messages of one partition, `rows` per message; `dead` has those that are not UTF-8.
+    """The lines of some messages, `rows` per message; `dead` has those that are not UTF-8.
 
     Such a line has no words, so its root is completed at once.
     """
@@ -102,7 +104,7 @@ class _LineBatch:
         }
 
     def emit_fold(self, partition: int, units: int) -> tuple[dict[int, Sequence[pa.RecordBatch]], Fold | None]:
-        """Return the words by message, and the fold of all lines; None if there are no lines.
+        """Return the words by message, all of one partition, and the fold of all lines; None if there are no lines.
 
         Raises `InvalidRootError`.
         """
@@ -177,7 +179,7 @@ def _decodable_lines(message: Message, dead: list[DeadLetter]) -> bytes:
     ]
     content = b"".join(lines[number] + b"\n" for number, _ in odd)
     (number, byte_position), many = odd[0], f"{len(odd)} lines, the first is " if len(odd) > 1 else ""
-    dead.append(DeadLetter(message.offset, content, f"{many}line {number + 1}: not UTF-8, at byte {byte_position}"))
+    dead.append(DeadLetter.of(message, f"{many}line {number + 1}: not UTF-8, at byte {byte_position}", content))
     for number, _ in odd:
         lines[number] = b" " * len(lines[number])
     return b"\n".join(lines)
@@ -207,24 +209,37 @@ class Split:
                 messages.append(message)
             else:
                 reason = f"a message of more than {ROWS:,} lines: a line's id cannot hold its number"
-                dead.append(DeadLetter(message.offset, bytes(message.value), reason))
-        lines = _LineBatch.of(messages)
-        dead += lines.dead
-        counts = {"rows": int(lines.rows.sum()), "dead_letters": len(dead)}
+                dead.append(DeadLetter.of(message, reason))
         if not self._tracked:
-            return Output(state, lines.emit(self._units), dead_letters=dead, counts=counts, timer=None)
-        buffers, fold = lines.emit_fold(step_input.unit, self._units)
-        output = Output(state, buffers, dead_letters=dead, counts=counts, timer=None)
-        return self._with_registration(output, fold, step_input)
+            lines = _LineBatch.of(messages)
+            dead += lines.dead
+            return _output(state, lines.emit(self._units), int(lines.rows.sum()), dead)
+        buffers: dict[int, list[pa.RecordBatch]] = {}
+        folds: list[Fold] = []
+        rows = 0
+        for partition, own in groupby(messages, key=attrgetter("partition")):
+            lines = _LineBatch.of(list(own))
+            dead += lines.dead
+            words, fold = lines.emit_fold(partition, self._units)
+            add_batches(buffers, words)
+            folds += [] if fold is None else [fold]
+            rows += int(lines.rows.sum())
+        return self._with_registration(_output(state, buffers, rows, dead), folds, step_input)
 
-    def _with_registration(self, output: Output, fold: Fold | None, step_input: Input) -> Output:
+    def _with_registration(self, output: Output, folds: Sequence[Fold], step_input: Input) -> Output:
         ackers = AckOutput(step_input.round.broadcast_values["ring"])
         epoch, acks = ackers.encoder.epoch, {}
-        if (
-            step_input.to > step_input.start or output.state.scalars.get("epoch") != epoch
-        ):  # inform a new acker of the offset reached
-            acks = ackers.folds(fold, step_input.unit, step_input.to)
+        is_read = any(to > start for start, to in step_input.ranges.values())
+        if is_read or output.state.scalars.get("epoch") != epoch:  # informs a new acker of the offsets reached
+            acks = ackers.folds(folds, {partition: to for partition, (_, to) in step_input.ranges.items()})
         return replace(output, state=State({"epoch": epoch}), acks=acks)
+
+
+def _output(
+    state: State, buffers: Mapping[int, Sequence[pa.RecordBatch]], rows: int, dead: Sequence[DeadLetter]
+) -> Output:
+    counts = {"rows": rows, "dead_letters": len(dead)}
+    return Output(state, buffers, dead_letters=dead, counts=counts, timer=None)
 
 
 def line_replayer(source: str, units: int) -> Replayer:

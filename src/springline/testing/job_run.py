@@ -21,7 +21,7 @@ from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage, StageSpec, place_stages
 from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message
-from springline.spark_jobs.streaming.runtime.topic_union import topics_of, union_units
+from springline.spark_jobs.streaming.runtime.topic_union import topics_of
 from springline.spark_jobs.streaming.runtime.worker.checkpoints import CheckpointStorage
 from springline.spark_jobs.streaming.runtime.worker.recovery import StateRecovery
 from springline.spark_jobs.streaming.runtime.worker.unit import RoundEntry, StageWorker
@@ -111,10 +111,9 @@ class JobRun:
         self.folder = JobFolder(folder / "job")
         self.folder.path.mkdir(parents=True, exist_ok=True)
         sources = topics_of(job.topic)
-        units = union_units([partitions] * len(sources))
-        self.stages = place_stages(job.name, job.stages(units), max_attempts=tries)
+        self.stages = place_stages(job.name, job.stages(), max_attempts=tries)
         self._states = folder / "states"
-        self.log = MemoryLog({**dict.fromkeys(sources, partitions), **topics_of_stages(job, units)})
+        self.log = MemoryLog({**dict.fromkeys(sources, partitions), **topics_of_stages(job)})
         self.clock = clock
         self._appended_counts: dict[str, int] = dict.fromkeys(sources, 0)
         job.prepare(self.folder)
@@ -148,7 +147,7 @@ class JobRun:
             plan = planner.after(self.last_plans.get(name) or planner.begin())
             if plan is None:
                 continue
-            for unit in sorted(plan.ranges):
+            for unit in range(plan.units):
                 self.units[name].run(plan, planner.broadcast_values_of(plan), unit)
             self.last_plans[name] = plan
             had_messages = had_messages or plan.messages > 0
@@ -239,7 +238,8 @@ class StageRun(JobRun):
         step: the factory of the step, by import path, such as `package.module:factory`.
         folder: a folder that only this test uses, for the states.
         arguments: arguments of the factory, JSON values by name.
-        partitions: number of partitions of the topic; each is read by a unit of the stage.
+        partitions: number of partitions of the topic.
+        units: number of units of the stage, which share the partitions.
         admitted: maximum number of offsets per unit and round; because of gaps, slightly more than messages.
         tries: number of failures of a round before the messages that cause them become dead letters; 0: no limit.
 
@@ -273,10 +273,10 @@ class StageRun(JobRun):
 
     def __init__(
         self, step: str, folder: Path, *, arguments: Mapping[str, Any] | None = None,
-        partitions: int = 1, admitted: int = 1_000, tries: int = 3,
+        partitions: int = 1, units: int = 1, admitted: int = 1_000, tries: int = 3,
     ) -> None:  # fmt: skip
         spec = StageSpec(
-            "stage", step, "input", partitions, dict(arguments or {}), results="job.results",
+            "stage", step, "input", units, dict(arguments or {}), results="job.results",
             dead_letters="job.dead-letters",
             max_messages_per_round=admitted,
         )  # fmt: skip
@@ -291,7 +291,7 @@ class _StageJob(BaseJob):
     name: str = "job"
     topic: str = "input"
 
-    def stages(self, units: int) -> tuple[StageSpec, ...]:
+    def stages(self) -> tuple[StageSpec, ...]:
         """Return the only stage."""
         return (self.spec,)
 

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from operator import attrgetter
 
 from springline.spark_jobs.streaming.errors import FencedError, MessagesLostError
@@ -115,14 +116,15 @@ class MemoryLog:
     def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
         """Yield the messages of a partition at offsets [start, to)."""
         self._count_call()
-        topic, unit = partition_of(topic, unit)
+        number, (topic, unit) = unit, partition_of(topic, unit)
         if start >= to:
             return
         if start < self.log_start_offsets[topic, unit]:
             raise MessagesLostError(f"{topic}[{unit}]: messages from offset {start} on are no longer available")
         messages = self.topics[topic][unit]
         first = bisect_left(messages, start, key=_OFFSET)
-        yield from messages[first : bisect_left(messages, to, first, key=_OFFSET)]
+        for message in messages[first : bisect_left(messages, to, first, key=_OFFSET)]:
+            yield message if message.partition == number else replace(message, partition=number)
 
     def follow(self, topic: str, unit: int, start: int, seconds: float) -> list[Message]:
         messages = list(self.fetch(topic, unit, start, self._log_end_offsets[topic, unit]))
@@ -184,7 +186,7 @@ class MemoryLog:
         messages = self.topics[record.topic][record.unit]
         offset, headers = self._log_end_offsets[partition], Headers(header_pairs(record.headers))
         timestamp = record.timestamp or timestamp
-        messages.append(Message(offset, record.value, timestamp, headers, record.key, record.is_null))
+        messages.append(Message(offset, record.value, timestamp, headers, record.key, record.is_null, record.unit))
         self._log_end_offsets[partition] += 1 + len(messages) % 2
 
     def _count_call(self) -> None:

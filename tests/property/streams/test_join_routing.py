@@ -30,6 +30,7 @@ from springline.spark_jobs.streaming.join.routing.controller import (
 from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from springline.spark_jobs.streaming.join.routing.table import block_for
 from springline.spark_jobs.streaming.join.wire import (
+    ROWS,
     Action,
     EpochCommands,
     JoinSide,
@@ -149,10 +150,9 @@ class Simulation:
                 name = len(self.rows)
                 self.rows.extend((side, key, name) for side in sides)
                 lines.append(f"{key},{name}")
-            message = Message(0, "\n".join(lines).encode())
-            output = self.routers[router](
-                self.states[router], Input("r", router, Round(1, self.round, 0.0, {TABLE: table_json}), [message])
-            )
+            message = Message(0, "\n".join(lines).encode(), partition=router)
+            this = Round(1, self.round, 0.0, {TABLE: table_json})
+            output = self.routers[router](self.states[router], Input("r", router, this, [message], {router: (0, 1)}))
             assert not output.dead_letters
             self.states[router] = output.state
             self.gauges[router] = json.loads(json.dumps(output.gauges))
@@ -262,4 +262,4 @@ def test_a_smaller_number_of_units_leaves_the_others_empty(strategy):
 
 def test_seqs_of_a_round_fit():
     """The last row of a round comes before the first of the next unit."""
-    assert first_seq(3, 1) - first_seq(3, 0) == 1 << 21
+    assert first_seq(3, 1) - first_seq(3, 0) == 2 * ROWS

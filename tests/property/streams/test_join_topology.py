@@ -165,8 +165,8 @@ def rounds_of(simulation: JoinSimulation) -> dict[int, RoundPlan]:
     stage = simulation.stages[0]
     plans: dict[int, RoundPlan] = {}
     for plan in read_history(stage, simulation.log).plans.values():
-        for router, (start, to) in plan.ranges.items():
-            for message in simulation.log.fetch(stage.topic, router, start, to):
+        for partition, (start, to) in plan.ranges.items():
+            for message in simulation.log.fetch(stage.topic, partition, start, to):
                 for line in bytes(message.value).splitlines():
                     plans[int(line.split(b",")[0])] = plan
     return plans

@@ -33,6 +33,7 @@ from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
 from springline.spark_jobs.streaming.runtime.stamps import HEADER, Stamp
 from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
+from springline.spark_jobs.streaming.runtime.state_store import next_offsets
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State
 from springline.spark_jobs.streaming.runtime.worker.unit import RoundEntry, StageWorker
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
@@ -43,7 +44,7 @@ from springline.testing.memory_log import KilledError, MemoryLog
 from tests.support.examples import examples
 from tests.support.streams.saved_states import SavedStates, packed_savepoint
 
-MAPPERS = 2
+PARTITIONS = 3  # of which one mapper reads two
 ROWS = [f"{1_000_000_000 + i / 10},{'abc'[i % 3]},{i}\n" for i in range(240)]
 STREAM = Stream(
     "S",
@@ -90,13 +91,12 @@ class Simulation:
     def __init__(self, folder: Path, seed: int = 0) -> None:
         self.folder = folder
         self.chance = random.Random(seed)
-        mapping, reducing = place_stages(JOB.name, JOB.stages(MAPPERS))
+        mapping, reducing = place_stages(JOB.name, JOB.stages())
         self.stages = replace(mapping, step=f"{__name__}:Faulty"), reducing
-        self.mappers = MAPPERS
-        self.log = MemoryLog({JOB.topic: MAPPERS, **topics_of_stages(JOB, MAPPERS)})
+        self.log = MemoryLog({JOB.topic: PARTITIONS, **topics_of_stages(JOB)})
         self.rows = len(ROWS)
         for index in range(0, len(ROWS), 10):
-            self.log.put(JOB.topic, index // 10 % MAPPERS, "".join(ROWS[index : index + 10]).encode())
+            self.log.put(JOB.topic, index // 10 % PARTITIONS, "".join(ROWS[index : index + 10]).encode())
         self.clock = 0.0
         self.poisoned: Counter[tuple[int, int]] = Counter()
         self.states = {stage.name: StateFolders(folder / "job" / stage.name) for stage in self.stages}
@@ -118,8 +118,8 @@ class Simulation:
 
     def _start(self) -> None:
         self.log.calls_until_death = None
-        for stage, units in zip(self.stages, (self.mappers, JOB.parallelism), strict=True):
-            check_checkpoints_planned(replace(stage, units=units), self.log, self.saved.round_id)
+        for stage in self.stages:
+            check_checkpoints_planned(stage, self.log, self.saved.round_id)
         queries = {"queries": BroadcastValue.of(to_json_value(JOB.registry()))}
         self.planners = {stage.name: Planner(stage, self.log, self.time, lambda: queries) for stage in self.stages}
         self.units = {
@@ -129,14 +129,14 @@ class Simulation:
 
     def save(self) -> None:
         """Keep the newest state of every unit elsewhere, and cut the log between the stages accordingly."""
-        for stage, units in zip(self.stages, (self.mappers, JOB.parallelism), strict=True):
-            for unit in range(units):
+        for stage in self.stages:
+            for unit in range(stage.units):
                 reported = self.units[stage.name].reported_round(unit)
                 if reported is not None:
                     self.saved.save(stage, unit, self.states[stage.name].store(unit), reported)
                     if stage.stamped:
-                        offset = self.saved.newest[stage.name, unit][1].notes["offset"]
-                        self.log.log_start_offsets[stage.topic, unit] = offset
+                        offsets = next_offsets(self.saved.newest[stage.name, unit][1].notes)
+                        self.log.log_start_offsets[stage.topic, unit] = offsets[unit]
 
     def keep(self) -> None:
         """Make a savepoint: no round of the mappers is planned until the reducers have come up with them."""
@@ -159,14 +159,11 @@ class Simulation:
         self.start()
 
     def grow(self) -> None:
-        """One more partition, with rows of any time; the application begins again, knowing of it."""
-        unit = self.log.add_partition(JOB.topic)
-        self.mappers += 1
-        self.log.add_partition(JOB.dead_letters)
+        """One more partition, with rows of any time; the job goes on."""
+        partition = self.log.add_partition(JOB.topic)
         for index in range(0, len(ROWS), 40):
-            self.log.put(JOB.topic, unit, "".join(ROWS[index : index + 10]).encode())
+            self.log.put(JOB.topic, partition, "".join(ROWS[index : index + 10]).encode())
             self.rows += 10
-        self.start()
 
     def late(self) -> int:
         """The rows of the dead letters: each a group that came late."""
@@ -174,15 +171,15 @@ class Simulation:
         assert all(letter.headers["reason"].startswith(b"late: ") for letter in dead_letters)
         return sum(json.loads(line)["rows()"] for letter in dead_letters for line in bytes(letter.value).splitlines())
 
-    def poison(self, unit: int) -> None:
+    def poison(self, partition: int) -> None:
         """A message that no round gets over."""
-        self.log.put(JOB.topic, unit, POISON)
-        self.poisoned[unit, self.log.topics[JOB.topic][unit][-1].offset] += 1
+        self.log.put(JOB.topic, partition, POISON)
+        self.poisoned[partition, self.log.topics[JOB.topic][partition][-1].offset] += 1
 
     def put_aside(self) -> Counter[tuple[int, int]]:
         """The partitions and offsets of the messages that were put aside."""
-        units = enumerate(self.log.topics[JOB.dead_letters])
-        return Counter((unit, int(each.headers["offset"])) for unit, dead_letters in units for each in dead_letters)
+        headers = [each.headers for dead_letters in self.log.topics[JOB.dead_letters] for each in dead_letters]
+        return Counter((int(each["partition"]), int(each["offset"])) for each in headers)
 
     def time(self) -> float:
         """A clock that goes on with every look."""
@@ -204,7 +201,7 @@ class Simulation:
         while True:
             if plans and len(lane.rounds) < 2 and (plan := self._plan(stage)) is not None:
                 lane.rounds.append(plan)
-                lane.to_begin.extend((plan, unit) for unit in sorted(plan.ranges))
+                lane.to_begin.extend((plan, unit) for unit in range(plan.units))
                 had_messages = had_messages or plan.messages > 0
             if not lane.rounds:
                 return False
@@ -303,7 +300,7 @@ def run(faults: list[tuple[str, int]], seed: int = 0) -> Simulation:
             elif fault == "partition":
                 simulation.grow()
             elif fault == "poison":
-                simulation.poison(after % MAPPERS)
+                simulation.poison(after % PARTITIONS)
         simulation.finish()
         return simulation
     finally:

@@ -69,3 +69,26 @@ def test_a_query_among_others_gives_what_it_gives_alone(
         alone = run(registry({name: sql}))
         assert sorted(map(repr, together.rows(name))) == sorted(map(repr, alone.rows(name)))
         assert together.counts[f"late.{name}"] == alone.counts[f"late.{name}"]
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(st.data(), units_of_rows, st.sampled_from(WINDOWS), st.integers(1, 3), st.sampled_from([None, 3.0]))
+def test_it_does_not_show_which_mapper_reads_which_partitions(
+    data: st.DataObject, partitions: list[list[Any]], window: str, mappers: int, idle_timeout: float | None
+) -> None:
+    """One for each partition, or fewer that share them, or more of which some read none: windows, late rows, rows of
+    windows of rows.
+    """
+    queries = {"times": ASKS[0].sql(window), "rows": ASKS[1].sql("ROWS(5, 3)")}
+    rounds = [data.draw(cut(rows)) for rows in partitions]
+    jobs = []
+    for count in (len(partitions), mappers):
+        settings_ = stream(idle_timeout=idle_timeout) if idle_timeout else stream()
+        job = Job(registry(queries, settings_), mappers=count, reducers=2, partitions=len(partitions))
+        for messages in messages_of("csv", rounds):
+            job.round(*messages)
+        job.finish()
+        jobs.append(job)
+    for name in queries:
+        assert sorted(map(repr, jobs[0].rows(name))) == sorted(map(repr, jobs[1].rows(name)))
+        assert jobs[0].counts[f"late.{name}"] == jobs[1].counts[f"late.{name}"]

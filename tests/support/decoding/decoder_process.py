@@ -107,7 +107,7 @@ def _route(source: RelationSource, messages: Sequence[Message], decoded: Decoded
     """What a router sends of the messages."""
     other = RelationSource("other", Relation("r", source.relation.fields))
     table = strategy_of("hash").first(1, 1).as_json()
-    step_input = Input("route", 0, Round(1, 1, 0.0, {TABLE: table}), messages)
+    step_input = Input("route", 0, Round(1, 1, 0.0, {TABLE: table}), messages, {0: (0, len(messages))})
     output = Router(source, other, 1, 1, _Everything())(State(), step_input)
     for batch in output.buffers[0]:
         for row in RoutedBatch.read(arrow_bytes(batch)).tuples.to_pylist():
@@ -121,7 +121,8 @@ def _map(form: str, messages: Sequence[Message], decoded: Decoded) -> None:
     """What a mapper adds up of the messages, in windows as short as the resolution of times."""
     query = "SELECT sip, kind, bytes, load, count(*) AS n FROM S GROUP BY sip, kind, bytes, load WINDOWING 1 us"
     versions = {"queries": to_json_value(registry({"q": f"{query} LATE 36525 d"}, stream(format=form)))}
-    output = Mapper("S", 1)(State(), Input("map", 0, Round(1, 1, 0.0, versions), messages))
+    step_input = Input("map", 0, Round(1, 1, 0.0, versions), messages, {0: (0, len(messages))})
+    output = Mapper("S", 1)(State(), step_input)
     for batch in output.buffers[0]:
         if "slice" in batch.schema.names:
             for row in batch.to_pylist():

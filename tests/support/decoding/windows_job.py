@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -53,7 +54,8 @@ def ipc(batch: pa.RecordBatch | pa.Table) -> bytes:
 class Job:
     """Runs rounds, every step twice: what it makes must be the same to the byte.
 
-    Where it is not `placed`, mappers do not know which offsets they read.
+    Mappers share the partitions, by default one for each. Where it is not `placed`, they do not know which offsets they
+    read.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Job:
         *,
         mappers: int = 1,
         reducers: int = 1,
+        partitions: int | None = None,
         stream_name: str = "S",
         placed: bool = True,
     ) -> None:
@@ -82,6 +85,7 @@ class Job:
         self._rounds: Counter[str] = Counter()
         self._offsets: Counter[int] = Counter()
         self._mappers = mappers
+        self._partitions = mappers if partitions is None else partitions
         self._placed = placed
 
     def follow(self, registry: QueryRegistry) -> None:
@@ -89,7 +93,7 @@ class Job:
         self.registry = self.reduced_by = registry
 
     def round(self, *values: Sequence[bytes], clock: float | None = None, timestamp: float = 0.0) -> list[Output]:
-        """One round of mappers, `values[u]` being the messages of unit u, and one of reducers."""
+        """One round of mappers, `values[p]` being the messages of partition p, and one of reducers."""
         outputs = self.map(*values, clock=clock, timestamp=timestamp)
         self.reduce()
         return outputs
@@ -97,7 +101,7 @@ class Job:
     def map(
         self, *values: Sequence[bytes], clock: float | None = None, timestamp: float = 0.0, left: Collection[int] = ()
     ) -> list[Output]:
-        """One round of mappers; in the units `left` there is more than it admits."""
+        """One round of mappers; in the partitions `left` there is more than it admits."""
         self.clock = self.clock + 1 if clock is None else clock
         self._left = left
         comes = any(values)
@@ -105,10 +109,14 @@ class Job:
         self._busy = self.clock if comes else self._busy
         outputs = []
         for unit in range(self._mappers):
-            unit_values = values[unit] if unit < len(values) else ()
-            messages = [Message(self._offsets[unit] + i, value, timestamp) for i, value in enumerate(unit_values)]
-            self._offsets[unit] += len(messages)
-            output = self._run("map", unit, messages, self.registry)
+            messages: list[Message] = []
+            ranges: dict[int, tuple[int, int]] = {}
+            for partition in range(unit, self._partitions, self._mappers):
+                own, start = values[partition] if partition < len(values) else (), self._offsets[partition]
+                messages += [Message(start + i, value, timestamp, partition=partition) for i, value in enumerate(own)]
+                self._offsets[partition] += len(own)
+                ranges[partition] = (start, start + len(own)) if self._placed else (0, 0)
+            output = self._run("map", unit, messages, self.registry, ranges)
             for reducer, batches in output.buffers.items():
                 self.buffers[reducer] += batches
             if output.watermark is not None:
@@ -142,14 +150,17 @@ class Job:
         batches = (batch for batch in self.results if batch.schema.metadata[b"query"].decode() == query)
         return [{k: v for k, v in row.items() if k != "query"} for batch in batches for row in batch.to_pylist()]
 
-    def _run(self, stage: str, unit: int, messages: Sequence[Message], registry: QueryRegistry) -> Output:
+    def _run(
+        self,
+        stage: str,
+        unit: int,
+        messages: Sequence[Message],
+        registry: QueryRegistry,
+        ranges: Mapping[int, tuple[int, int]] = MappingProxyType({}),
+    ) -> Output:
         versions = json.loads(json.dumps({"queries": to_json_value(registry)}))
         now = Round(1, self._rounds[stage] + 1, self.clock, versions, self._quiet if stage == "map" else 0.0)
-        to = self._offsets[unit] if self._placed else 0
-        start = to - len(messages) if self._placed else 0
-        step_input = Input(
-            stage, unit, now, messages, has_lag=stage == "map" and unit in self._left, start=start, to=to
-        )
+        step_input = Input(stage, unit, now, messages, ranges, lagging=frozenset(self._left) & ranges.keys())
         if stage == "reduce":
             step_input = replace(
                 step_input, watermarks=self._watermarks, idle_units=frozenset(self._idle), clocks=self._clocks,

@@ -37,9 +37,8 @@ from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.segment_files import SegmentFiles
 from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
 from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
-from springline.spark_jobs.streaming.runtime.state_store import PackedSnapshot, StateStore
+from springline.spark_jobs.streaming.runtime.state_store import PackedSnapshot, StateStore, next_offsets
 from springline.spark_jobs.streaming.runtime.step import Message
-from springline.spark_jobs.streaming.runtime.topic_union import union_units
 from springline.spark_jobs.streaming.runtime.worker.unit import SteppedRound
 from springline.testing.job_run import RestoringWorker
 from springline.testing.memory_log import KilledError, MemoryLog
@@ -67,8 +66,7 @@ class JoinSimulation:
     ) -> None:
         self.chance = chance
         self.job = job
-        units = partitions * len(job.sources)
-        self.log = MemoryLog({**dict.fromkeys(job.sources, partitions), **topics_of_stages(job, units)})
+        self.log = MemoryLog({**dict.fromkeys(job.sources, partitions), **topics_of_stages(job)})
         self.folder = JobFolder(folder / "job")
         self.states = folder / "states"
         self._most_pairs = most_pairs
@@ -77,7 +75,7 @@ class JoinSimulation:
         self.states_of = {
             name: StateFolders(self.states / name, folder / "disk" / name, spill_bytes) for name in ("route", "join")
         }
-        self.stages = self._placed(units)
+        self.stages = self._placed()
         self.rows = 0
         self.clock = 1.0
         self.polls = 0
@@ -88,8 +86,8 @@ class JoinSimulation:
         self._late: list[Any] = []  # rounds of units that zombies have worked out, and not sent yet
         self.start()
 
-    def _placed(self, units: int) -> tuple[Stage, Stage]:
-        route, join = place_stages(self.job.name, self.job.stages(units))
+    def _placed(self) -> tuple[Stage, Stage]:
+        route, join = place_stages(self.job.name, self.job.stages())
         arguments = {**join.arguments, "most_pairs": self._most_pairs}
         return route, replace(join, arguments=arguments)
 
@@ -197,12 +195,12 @@ class JoinSimulation:
                 if newest is not None and store.is_complete(*newest):
                     packed = store.pack(*newest)
                     needs = {int(giver): offset for giver, offset in packed.notes.get("needs", {}).items()}
-                    saved[unit] = UnitCheckpoint(newest, packed.notes["offset"], True, needs), packed
+                    saved[unit] = UnitCheckpoint(newest, next_offsets(packed.notes), True, needs), packed
                 self._step(self.chance.choice(self.stages))
             if len(saved) == stage.units:
                 states = [state for state, _ in saved.values()]
                 if stage.reads_own_job:
-                    self._delete(stage.topic, {unit: state.offset for unit, (state, _) in saved.items()})
+                    self._delete(stage.topic, {k: at for each in states for k, at in each.offsets.items()})
                 self._delete(stage.feedback, feedback_needed_by(states))
 
     def _delete(self, topic: str, before: Mapping[int, int]) -> None:
@@ -234,7 +232,7 @@ class JoinSimulation:
         for stage in self.stages:
             name = stage.name
             if name in last and (plan := self.planners[name].after(last[name])) is not None:
-                for unit in sorted(plan.ranges):
+                for unit in range(plan.units):
                     units[name].run(plan, self.planners[name].broadcast_values_of(plan), unit)
                 try:
                     planners[name].after(plan)
@@ -263,17 +261,12 @@ class JoinSimulation:
             self.run(1 + number // 10, number, what.removeprefix("lose "))
 
     def grow(self, topic: str) -> None:
-        """One more partition, to which some of the messages go that are still to come; the application goes on."""
+        """One more partition, to which some of the messages go that are still to come."""
         self.log.add_partition(topic)
         many = len(self.log.topics[topic])
         self._coming = [
             (name, self.chance.randrange(many) if name == topic else unit, value) for name, unit, value in self._coming
         ]
-        units = union_units([len(self.log.topics[source]) for source in self.job.sources])
-        while len(self.log.topics[self.job.dead_letters]) < units:
-            self.log.add_partition(self.job.dead_letters)
-        self.stages = self._placed(units)
-        self._restart()
 
     def want_units(self, units: int) -> None:
         """As the command does."""
@@ -359,7 +352,7 @@ class JoinSimulation:
         plan = planner.after(self.last.get(stage.name) or planner.begin())
         if plan is None:
             return
-        for unit in self.chance.sample(sorted(plan.ranges), len(plan.ranges)):
+        for unit in self.chance.sample(range(plan.units), plan.units):
             contents = planner.broadcast_values_of(plan)
             if self.chance.random() < 0.05:  # Spark takes the worker for dead, and it goes on
                 zombie = self._worker(stage)

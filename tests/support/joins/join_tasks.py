@@ -130,7 +130,7 @@ class JoinTasks:
                 seq += len(side_rows)
                 self._spread(logs, router, side, tuples, both)
             for task in self.tasks:
-                logs[task.number][router].append(EndedRound(router, self.round, 0, 0, clock, self.routers))
+                logs[task.number][router].append(EndedRound(router, self.round, clock))
         for task, parts in zip(self.tasks, logs, strict=True):
             in_turn = interleaved(parts) if interleaved else (each for part in parts for each in part)
             task.log += in_turn
@@ -172,7 +172,8 @@ class JoinTasks:
         step_input = Input(
             "join", task.number, Round(1, task.rounds, float(task.rounds)),
             [each for each in entries if isinstance(each, Message)],
-            ended_rounds=[each for each in entries if isinstance(each, EndedRound)], read_topic=self._source,
+            ended_rounds=[each for each in entries if isinstance(each, EndedRound)],
+            upstream_units=frozenset(range(self.routers)), read_topic=self._source,
         )  # fmt: skip
         output = task.step(task.state, step_input)
         repeated_output = self._make_task(len(self.tasks))(_reread(task.state), step_input)

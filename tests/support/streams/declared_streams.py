@@ -129,7 +129,7 @@ def serve_slices(declarations: Path, cluster: Cluster, scratch: Path) -> None:
     """Answer ad hoc queries as the reducers of `ticks` do after a round with rows of an hour."""
     ran = Job(registry({"kinds": SQL}, stream(name="ticks", adhoc_retention=3600.0)), reducers=4, stream_name="ticks")
     ran.round([csv(*((BEGAN + 9 * n, "x", KINDS[n % 3], n, n / 100) for n in range(400)))])
-    _, reducing = place_stages("ticks", read_jobs(declarations)["ticks"].stages(1))
+    _, reducing = place_stages("ticks", read_jobs(declarations)["ticks"].stages())
     with closing(Kafka(cluster)) as log:
         log.create(dict.fromkeys((reducing.reports, reducing.state_requests, reducing.state_replies), 1))
         worker = StageWorker(reducing, StateFolders(scratch), log)
@@ -147,7 +147,7 @@ def save_states(stage: Stage, states: Sequence[State], round_id: RoundId, scratc
     with closing(open_platform(Settings(), runner=NoRunner())) as platform:
         for unit, state in enumerate(states):
             store = StateStore(scratch / stage.name / str(unit))
-            store.save(StateSnapshot(*round_id), state, round_id, {"offset": 0})
+            store.save(StateSnapshot(*round_id), state, round_id, {"offsets": {}})
             CheckpointStore(platform).save(stage, unit, store, round_id)
 
 

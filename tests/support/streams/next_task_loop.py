@@ -26,9 +26,9 @@ def begin_next_task_loop(
     _, *open_rounds = history.open_rounds(complete)
     worker = StageWorker(stage, states, log)
     recovery = StateRecovery(worker, log, storage)
-    rounds = open_rounds or [replace(complete, number=complete.number + 1, new_units=(), starts_incarnation=False)]
-    recovered = recovery.restore(sorted(rounds[-1].ranges), rounds)
+    rounds = open_rounds or [replace(complete, number=complete.number + 1, starts_incarnation=False)]
+    recovered = recovery.restore(range(stage.units), rounds)
     for plan in open_rounds:
-        for unit in sorted(plan.ranges):
+        for unit in range(plan.units):
             worker.run(plan, history.broadcast_values_of(plan), unit)
     return recovered

@@ -46,7 +46,7 @@ def packed_savepoint(stages: Sequence[Stage], states: Mapping[str, StateFolders]
         return None
     return {
         name: StageSavepoint(
-            plan.round_id, {unit: states[name].store(unit).pack(*plan.round_id) for unit in sorted(plan.ranges)}
+            plan.round_id, {unit: states[name].store(unit).pack(*plan.round_id) for unit in range(plan.units)}
         )
         for name, plan in plans.items()
     }

@@ -12,12 +12,13 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
 from springline.spark_jobs.streaming.application.status import JobStatus
 from springline.spark_jobs.streaming.examples.datagen import send
 from springline.spark_jobs.streaming.examples.flights import TimedMessage
 from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows
-from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord, TopicSpec
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from tests.support.servers.servers import Running
 from tests.support.streams.application import Application
 
@@ -67,7 +68,8 @@ class StreamJob(Application):
     def add_partition(self) -> None:
         """Let the topic have one more."""
         with self.kafka.log() as log:
-            log.create([TopicSpec(self.name, log.units(self.name) + 1, grows=True)])
+            partitions = len(log.offset_bounds(self.name))
+        add_partitions(self.kafka.address, self.name, partitions + 1)
 
     # ---- waiting for it
 
@@ -103,6 +105,13 @@ def expected(flows: Flows) -> Counter[str]:
              sip, type, count(*) AS rows, sum(bytes)::BIGINT AS bytes FROM rows GROUP BY ALL"""
     ).fetchall()
     return Counter(" ".join(str(value) for value in row) for row in result_rows)
+
+
+def add_partitions(address: str, topic: str, count: int) -> None:
+    """Let a topic have so many partitions."""
+    admin = AdminClient({"bootstrap.servers": address})
+    for future in admin.create_partitions([NewPartitions(topic, count)]).values():
+        future.result()
 
 
 def read_committed(servers: str, topic: str) -> Iterable[tuple[bytes, dict[str, bytes]]]:

@@ -38,9 +38,9 @@ from springline.testing.memory_log import MemoryLog
 
 folder = Path(sys.argv[1])
 job = read_job(folder / "streams.toml", "everest")
-specs = [replace(spec, max_messages_per_round=2) for spec in job.stages(1)]
+specs = [replace(spec, max_messages_per_round=2) for spec in job.stages()]
 (stage,) = place_stages(job.name, specs)
-log = MemoryLog({"numbers": 1, **topics_of_stages(job, 1)})
+log = MemoryLog({"numbers": 1, **topics_of_stages(job)})
 for value in ("3", "2", "tall", "5", "5", "8"):
     log.put("numbers", 0, value.encode())
 planner = Planner(stage, log, iter(range(0, 1_000, 2)).__next__, dict)

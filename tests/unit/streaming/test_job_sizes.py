@@ -33,12 +33,12 @@ MAX_ACKERS = "[job.tracking]\nmax_ackers = {}\n"
 def test_a_job_keeps_its_number_of_units(tmp_path: Path, declaration: str, setting: str, before: int, now: int) -> None:
     """The setting is named, with its value of before and that of now; the same number is right."""
     job = read_job(written(tmp_path, f"[job]\n{declaration.format(before)}"), "job")
-    log = MemoryLog(topics_of_stages(job, 3))
-    check_parallelism(job, job.stages(3), log)
+    log = MemoryLog(topics_of_stages(job))
+    check_parallelism(job, job.stages(), log)
     changed_job = read_job(written(tmp_path, f"[job]\n{declaration.format(now)}"), "job")
     expected = rf"job 'job': {setting} was {before} when it first ran, and is {now} now"
     with pytest.raises(InvalidJobError, match=expected):
-        check_parallelism(changed_job, changed_job.stages(3), log)
+        check_parallelism(changed_job, changed_job.stages(), log)
 
 
 @pytest.mark.parametrize(
@@ -56,10 +56,10 @@ def test_a_job_keeps_its_number_of_units(tmp_path: Path, declaration: str, setti
 def test_each_unit_has_a_place_of_its_own_for_what_it_puts_aside(tmp_path: Path, declaration: str, units: int) -> None:
     """A sender in a partition, of every stage that reads what others may have written; so have those that ack."""
     job = read_job(written(tmp_path, f"[job]\n{declaration}"), "job")
-    every = place_stages(job.name, job.stages(units))
+    every = place_stages(job.name, job.stages())
     stages = [stage for stage in every if stage.dead_letters]
     assert {stage.name for stage in every} - {stage.name for stage in stages} <= {"acker", "outcome"}
     for sending in (stages, [stage for stage in every if stage.acks]):
         senders = [stage.sender(unit) for stage in sending for unit in range(stage.units)]
         assert len(senders) == len(set(senders))
-    assert max(stage.units for stage in stages) <= topics_of_stages(job, units)[job.dead_letters]
+    assert max(stage.units for stage in stages) <= topics_of_stages(job)[job.dead_letters]

@@ -99,7 +99,7 @@ class StoppedJob:
             for job in ("ticks", "words"):
                 (folder / job / "map" / "0").mkdir(parents=True)
                 (folder / job / "map" / "0" / "run").write_bytes(b"1234")
-        operation_result = OperationResult(1, "digest", 0.0, {"incarnation": 1, "round": 4, "offset": 40})
+        operation_result = OperationResult(1, "digest", 0.0, {"incarnation": 1, "round": 4, "offsets": {"0": 40}})
         with self.platform() as platform:
             for path in ("ticks/map/0", "ticks/savepoints/s", "ticks/results/1", "ticks/ranges/x", "words/split/0"):
                 origin = Origin("stream_ticks")
@@ -211,12 +211,12 @@ def test_states_of_another_kafka_are_an_error(
 ) -> None:
     """Before it starts anything; the heartbeat reports it too."""
     job = read_jobs(stopped_job.settings.declarations)["ticks"]
-    stages = {stage.name: stage for stage in make_stages(job, 1, stopped_job.settings)}
+    stages = {stage.name: stage for stage in make_stages(job, stopped_job.settings)}
     save_states(stages["map"], [State()], (1, 7), tmp_path / "scratch")
     monkeypatch.setattr(application, "Kafka", lambda cluster: stopped_job.log)
     for topic in ("clock", *OWN):
         stopped_job.log.topics[topic] = [[]] * (2 if topic == "ticks.partials" else 1)
     (stopped_job.folder.path / "registry.json").unlink()
-    with pytest.raises(LogLostError, match=r"clock\[0\].*stream reset ticks"):
+    with pytest.raises(LogLostError, match=r"ticks\.map\[0\].*stream reset ticks"):
         application.run_job(job, stopped_job.settings)
     assert "stream reset ticks" in (stopped_job.folder.heartbeat() or {})["error"]

@@ -121,11 +121,11 @@ def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, message: str) -
 def test_the_stages_of_a_job_have_topics_and_folders_of_their_own(tmp_path: Path) -> None:
     """Nothing of one job is another's."""
     job = read_jobs(written(tmp_path, f'[a]\ntopic = "rows"\nparallelism = 3\n{STREAM}'))["a"]
-    mapping, reducing = place_stages(job.name, job.stages(2))
+    mapping, reducing = place_stages(job.name, job.stages())
     logs = [f"{stage}.{log}" for stage in ("map", "reduce") for log in ("rounds", "reports")]
     logs += ["reduce.state-requests", "reduce.state-replies"]
     results = {"a.partials": 3, "a.results": 3, "a.dead-letters": 3}
-    assert topics_of_stages(job, 2) == {**results, **{f"a.{log}": 1 for log in logs}}
+    assert topics_of_stages(job) == {**results, **{f"a.{log}": 1 for log in logs}}
     assert (mapping.topic, mapping.downstream, reducing.topic) == ("rows", "a.partials", "a.partials")
     settings = StreamSettings()
     folders = [settings.state_folders(replace(stage, life="life")).folder(0) for stage in (mapping, reducing)]

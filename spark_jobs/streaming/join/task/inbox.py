@@ -41,7 +41,7 @@ class RoundInput:
 class RoundInbox:
     """Tuples and commands of rounds that are not processed; a round is complete when every router unit has ended it.
 
-    `routers` maps a round to the number of router units from there on.
+    `routers` are the numbers of all router units.
     """
 
     stored: dict[_GroupKey, list[pa.RecordBatch]] = field(
@@ -51,26 +51,24 @@ class RoundInbox:
     commands: dict[int, EpochCommands] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
     clocks: dict[int, float] = field(default_factory=dict)
-    routers: dict[int, int] = field(default_factory=dict)
+    routers: frozenset[int] = frozenset()
 
     @staticmethod
-    def of(state: State) -> RoundInbox:
+    def of(state: State, routers: frozenset[int]) -> RoundInbox:
         """Restore from a task's state."""
-        inbox = RoundInbox()
+        inbox = RoundInbox(routers=routers)
         for batch in state.runs.get(WAITING, ()):
             number, side = json.loads(batch.schema.metadata[_HEADER_KEY])
             inbox.stored.setdefault((number, JoinSide(side)), []).append(batch)
         inbox.commands = from_json_value(dict[int, EpochCommands], state.scalars.get("commands", {}), WHERE)
         inbox.ends = {int(unit): number for unit, number in state.scalars.get("ended", {}).items()}
         inbox.clocks = {int(n): clock for n, clock in state.scalars.get("clocks", {}).items()}
-        inbox.routers = {int(n): many for n, many in state.scalars.get("routers", {}).items()}
         return inbox
 
     @property
     def last_complete_round(self) -> int:
         """The last complete round."""
-        first = {unit: since for since, many in sorted(self.routers.items(), reverse=True) for unit in range(many)}
-        return min((self.ends.get(unit, since - 1) for unit, since in first.items()), default=0)
+        return min((self.ends.get(unit, 0) for unit in self.routers), default=0)
 
     @property
     def tuples(self) -> int:
@@ -122,7 +120,6 @@ class RoundInbox:
         clocks = {str(number): clock for number, clock in sorted(self.clocks.items())}
         return {
             "ended": {str(unit): number for unit, number in sorted(self.ends.items())},
-            "routers": {str(since): many for since, many in sorted(self.routers.items())},
             "commands": to_json_value(dict(sorted(self.commands.items()))),
             **({"clocks": clocks} if clocks else {}),
         }
@@ -141,8 +138,6 @@ class RoundInbox:
     def _record_ends(self, ended: Sequence[EndedRound]) -> None:
         for each in ended:
             self.ends[each.unit] = max(each.round, self.ends.get(each.unit, 0))
-            if each.units > max(self.routers.values(), default=0):  # their number only increases
-                self.routers[each.round] = each.units
             if each.watermark is not None:
                 self.clocks[each.round] = each.watermark
 

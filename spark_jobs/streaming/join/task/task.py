@@ -160,7 +160,7 @@ class _TaskRound:
         }
         self.copy_parts: list[pa.RecordBatch] = []
         self.counts: Counter[str] = Counter()
-        self._inbox = RoundInbox.of(state)
+        self._inbox = RoundInbox.of(state, step_input.upstream_units)
         self.counts["rows"] = self._inbox.accept(step_input, condition, self.number)
 
     def begin_round(self) -> bool:

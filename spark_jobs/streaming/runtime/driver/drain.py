@@ -45,21 +45,21 @@ def _newest_settled(stage: Stage, log: MessageLog, reports: StageReports) -> Rou
     plan = reports.newest_complete(history)
     if plan is None or (plan != history.last and not stage.stamped):
         return None
-    is_ahead = any(unit in reports.newest and reports.newest[unit].round_id > plan.round_id for unit in plan.ranges)
+    is_ahead = any(report.round_id > plan.round_id for report in reports.newest.values())
     return None if is_ahead else plan
 
 
 def _has_read_all(plan: RoundPlan, offset_bounds: Mapping[int, OffsetBounds]) -> bool:
-    return all(bounds.high <= plan.ranges[unit][1] for unit, bounds in offset_bounds.items())
+    return all(bounds.high <= plan.ranges[partition][1] for partition, bounds in offset_bounds.items())
 
 
 def _has_accepted_all(
     plan: RoundPlan, reports: Mapping[int, UnitReport], upstream: Stage, upstream_plan: RoundPlan
 ) -> bool:
     """Return whether every unit has accepted all messages of a round of the stage upstream, including its end."""
-    for unit in plan.ranges:
+    for unit in range(plan.units):
         accepted = reports[unit].round.positions if unit in reports else {}
-        positions = [accepted.get(upstream.sender(other), UpstreamPosition()) for other in upstream_plan.ranges]
+        positions = [accepted.get(upstream.sender(other), UpstreamPosition()) for other in range(upstream_plan.units)]
         if any(each.round != upstream_plan.number or not each.round_ended for each in positions):
             return False
     return True

@@ -42,7 +42,7 @@ def check_checkpoints_planned(stage: Stage, log: MessageLog, newest_checkpoint: 
         raise _log_lost(
             stage,
             f"{stage.rounds} {ends}, and there is a state after round {newest[1]} of incarnation {newest[0]}, of "
-            f"{stage.topic}[{unit}]",
+            f"{stage.id}[{unit}]",
         )
 
 

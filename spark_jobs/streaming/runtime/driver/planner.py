@@ -27,7 +27,6 @@ from springline.spark_jobs.streaming.runtime.report_log import StageReports
 from springline.spark_jobs.streaming.runtime.rounds import (
     IDLE_SECONDS,
     TICK_SECONDS,
-    OffsetBounds,
     RoundPlan,
     consumer_lag,
     initial_plan,
@@ -43,8 +42,7 @@ class Planner:
     """Plans the rounds of one stage; `now` returns the time, `read_broadcast_values` the current values to broadcast.
 
     `admission_limit` limits the messages of each round; by default, each unit's messages are limited by the stage's
-    `max_messages_per_round`. With `units`, only the first `units` units are planned: later partitions of the topic are
-    ignored until the application restarts its stages.
+    `max_messages_per_round`. A partition that is added to the topic is in the next round.
     """
 
     def __init__(
@@ -56,16 +54,14 @@ class Planner:
         *,
         latest: bool = False,
         admission_limit: AdmissionLimit | None = None,
-        units: int | None = None,
     ) -> None:
         self._stage = stage
-        self._admission_limit = admission_limit or FixedAdmission(stage.max_messages_per_round)
+        self._admission_limit = admission_limit or FixedAdmission(stage.max_messages_per_round, stage.units)
         self._log = log
         self._reports = StageReports(stage, log)
         self._now = now
         self._read_broadcast_values = read_broadcast_values
         self._latest = latest
-        self._units = units
         self._open_log: tuple[Appender, History] | None = None
         self.has_lag = False  # whether messages were waiting when the last round was to be planned
         self._next_offset = 0
@@ -91,7 +87,7 @@ class Planner:
             return logged
         stage = self._stage
         topics = self._log.ids(*stage.consumed_topics)
-        offset_bounds = self._offset_bounds()
+        offset_bounds = self._log.offset_bounds(stage.topic)
         broadcast_values = self._read_broadcast_values()
         hashes = {name: each.hash for name, each in broadcast_values.items()}
         now = self._now()
@@ -140,7 +136,7 @@ class Planner:
         if not self.is_complete(last):
             return last.clock + TICK_SECONDS
         reports = self._reports.newest
-        timers = [reports[unit].round.timer if unit in reports else 0.0 for unit in last.ranges]
+        timers = [reports[unit].round.timer if unit in reports else 0.0 for unit in range(last.units)]
         earliest = min((timer for timer in timers if timer is not None), default=math.inf)
         return min(max(earliest, last.clock + TICK_SECONDS), last.clock + IDLE_SECONDS)
 
@@ -208,19 +204,11 @@ class Planner:
         if history.plans:
             return history.plans[min(history.plans)]
         topics = self._log.ids(*self._stage.consumed_topics)
-        plan = initial_plan(start_offsets(self._offset_bounds(), latest=self._latest), topics=topics)
+        starts = start_offsets(self._log.offset_bounds(self._stage.topic), latest=self._latest)
+        plan = initial_plan(starts, topics=topics, units=self._stage.units)
         self._append(appender, [plan])
         history.plans[plan.round_id] = plan
         return plan
-
-    def _offset_bounds(self) -> Mapping[int, OffsetBounds]:
-        """Return the offsets of the units that the application knows."""
-        offset_bounds = self._log.offset_bounds(self._stage.topic)
-        return {
-            unit: unit_bounds
-            for unit, unit_bounds in offset_bounds.items()
-            if self._units is None or unit < self._units
-        }
 
     def _open(self) -> tuple[Appender, History]:
         if self._open_log is None:

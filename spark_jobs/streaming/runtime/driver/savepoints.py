@@ -15,7 +15,7 @@ from springline.spark_jobs.streaming.runtime.history import History, read_histor
 from springline.spark_jobs.streaming.runtime.message_log import NO_ROUND, Appender, MessageLog, RoundId
 from springline.spark_jobs.streaming.runtime.rounds import initial_plan, start_offsets
 from springline.spark_jobs.streaming.runtime.stage import COMMAND, Stage
-from springline.spark_jobs.streaming.runtime.state_store import PackedSnapshot
+from springline.spark_jobs.streaming.runtime.state_store import PackedSnapshot, next_offsets
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ def rewind(stages: Sequence[Stage], log: MessageLog, savepoint: Savepoint, now: 
         for unit, packed in stage_savepoint.units.items():
             save(stage, unit, (incarnation, number), packed)
         topics = log.ids(*stage.consumed_topics)
-        appender.append([write_line(initial_plan(start, (incarnation, number), clock, topics))])
+        plan = initial_plan(start, (incarnation, number), clock, topics, units=stage.units)
+        appender.append([write_line(plan)])
     return incarnation
 
 
@@ -68,25 +69,26 @@ def _take_over(stage: Stage, log: MessageLog) -> tuple[Appender, History]:
 
 
 def _start_offsets(stage: Stage, log: MessageLog, stage_savepoint: StageSavepoint | None) -> dict[int, int]:
-    """Return the start offsets of a stage; units newer than the savepoint begin with the round after it."""
+    """Return the start offsets of a stage; partitions newer than the savepoint begin with the round after it."""
     offset_bounds = log.offset_bounds(stage.topic)
     starts = start_offsets(offset_bounds, latest=stage.reads_own_job)
     if stage_savepoint is None or stage_savepoint.round_id[1] == 0:
         return starts
-    starts = {unit: offset for unit, offset in starts.items() if unit in stage_savepoint.units}
     if stage.reads_own_job:
         return starts
     ids = log.ids(*stage.consumed_topics)
-    for unit, packed in stage_savepoint.units.items():
+    starts = {}
+    for packed in stage_savepoint.units.values():
         if packed.notes["topics"] != ids:
             raise TopicReplacedError(
                 f"{stage.topic} was deleted and recreated since: the savepoint's offsets are not offsets of this topic"
             )
-        at, bounds = packed.notes["offset"], offset_bounds.get(unit)
-        if bounds is None or not bounds.low <= at <= bounds.high:
-            there = f"{bounds.low} to {bounds.high}" if bounds else "none"
-            raise MessagesLostError(
-                f"{stage.topic}[{unit}]: the savepoint resumes at offset {at}, but available are {there}"
-            )
-        starts[unit] = at
+        for partition, at in next_offsets(packed.notes).items():
+            bounds = offset_bounds.get(partition)
+            if bounds is None or not bounds.low <= at <= bounds.high:
+                there = f"{bounds.low} to {bounds.high}" if bounds else "none"
+                raise MessagesLostError(
+                    f"{stage.topic}[{partition}]: the savepoint resumes at offset {at}, but available are {there}"
+                )
+            starts[partition] = at
     return starts

@@ -167,9 +167,9 @@ class TaskLoopDriver:
 
     def _plan_rounds(self, rounds: Sequence[RoundPlan]) -> None:
         open_rounds = deque(rounds)
-        units, planned_at = set(rounds[-1].ranges), time.monotonic()
+        planned_at = time.monotonic()
         until = planned_at + self._seconds
-        while set(open_rounds[-1].ranges) == units and self._await_room(open_rounds):
+        while self._await_room(open_rounds):
             rest = max(planned_at + self._planner.min_round_interval - time.monotonic(), 0)
             while not self._stopping.wait(rest) and not self._must_end() and time.monotonic() < until:
                 if (plan := self._plan_after(open_rounds[-1])) is not None:

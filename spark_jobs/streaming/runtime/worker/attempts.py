@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from springline.spark_jobs.streaming.errors import LogUnavailableError, RoundErr
 from springline.spark_jobs.streaming.runtime.encoding import shorten
 from springline.spark_jobs.streaming.runtime.history import read_line, write_line
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord, RoundId
-from springline.spark_jobs.streaming.runtime.rounds import PoisonMessages, RoundPlan
+from springline.spark_jobs.streaming.runtime.rounds import Poison, PoisonMessages, RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
 from springline.spark_jobs.streaming.runtime.step import Input, Message, TopicReader, no_topic_reader
@@ -39,9 +39,9 @@ def run_attempt(stage: Stage, folder: Path, log: MessageLog, step: RoundStep, un
 
     Raises `RoundError`, after repeated failures `MessageIndependentError`, and what the log raises.
     """
-    start, to = unit_round.range
-    poison = unit_round.plan.poison.get(unit_round.unit)
-    if poison is not None or start == to or not stage.dead_letters or stage.reads_feedback or not stage.max_attempts:
+    poison: Poison | None = unit_round.plan.poison_of(unit_round.unit)
+    has_messages = any(to > start for start, to in unit_round.ranges.values())
+    if poison or not has_messages or not stage.dead_letters or stage.reads_feedback or not stage.max_attempts:
         return step.run(unit_round, poison or {})
     with running(folder, unit_round.plan.round_id) as earlier:
         try:
@@ -56,9 +56,7 @@ def run_attempt(stage: Stage, folder: Path, log: MessageLog, step: RoundStep, un
             raise
 
 
-def _find_poison(
-    stage: Stage, log: MessageLog, step: RoundStep, unit_round: UnitRound, is_isolated: bool
-) -> Mapping[int, str]:
+def _find_poison(stage: Stage, log: MessageLog, step: RoundStep, unit_round: UnitRound, is_isolated: bool) -> Poison:
     """Find the messages that the unit skips, by trials with subsets, and record them.
 
     Each trial runs in a process of its own if `is_isolated`, else in this process.
@@ -74,10 +72,13 @@ def _find_poison(
     if not errors:
         return {}
     number, most = unit_round.plan.number, _REASONS // len(errors)
-    reasons = {offset: shorten(f"round {number} fails on it: {error}")[:most] for offset, error in errors.items()}
+    reasons: dict[int, dict[int, str]] = {}
+    for (partition, offset), error in errors.items():
+        reasons.setdefault(partition, {})[offset] = shorten(f"round {number} fails on it: {error}")[:most]
+    (partition, offset), error = next(iter(errors.items()))
     logger.error(
-        "%s[%s]: round %s skips %d messages, which are sent to %s; offset %d: %s",
-        stage.id, unit_round.unit, number, len(errors), stage.dead_letters, *next(iter(reasons.items())),
+        "%s[%s]: round %s skips %d messages, which are sent to %s; offset %d of partition %d: %s",
+        stage.id, unit_round.unit, number, len(errors), stage.dead_letters, offset, partition, error,
     )  # fmt: skip
     return record_poison(stage, log, unit_round.plan.round_id, unit_round.unit, reasons)
 
@@ -104,7 +105,7 @@ def _in_this_process(cause: str | None) -> TrialFailure | None:
     return None if cause is None else TrialFailure(cause)
 
 
-def read_poison(stage: Stage, log: MessageLog, round_id: RoundId, unit: int) -> Mapping[int, str] | None:
+def read_poison(stage: Stage, log: MessageLog, round_id: RoundId, unit: int) -> Poison | None:
     """Return what a unit skips in a round; None if that is not decided. Raises what the log raises."""
     bounds = log.offset_bounds(stage.rounds)[0]
     start, step = bounds.high, _STEP
@@ -120,9 +121,7 @@ def read_poison(stage: Stage, log: MessageLog, round_id: RoundId, unit: int) -> 
     return None
 
 
-def record_poison(
-    stage: Stage, log: MessageLog, round_id: RoundId, unit: int, messages: Mapping[int, str]
-) -> Mapping[int, str]:
+def record_poison(stage: Stage, log: MessageLog, round_id: RoundId, unit: int, messages: Poison) -> Poison:
     """Record what a unit skips in a round; returns the decision, this one or an earlier one of another attempt.
 
     Raises what the log raises.

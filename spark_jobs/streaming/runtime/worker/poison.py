@@ -29,22 +29,24 @@ Trial: TypeAlias = Callable[[Sequence[Message]], TrialFailure | None]
 """Tries a step with some messages of its round; returns None if it does not fail."""
 
 
-def find_poison(messages: Sequence[Message], trial: Trial) -> dict[int, str]:
-    """Return the offsets of the messages that make a step fail, with the error of each; without them it does not fail.
+def find_poison(messages: Sequence[Message], trial: Trial) -> dict[tuple[int, int], str]:
+    """Return partition and offset of the messages that make a step fail, with the error of each; without them it does
+    not fail.
 
     Raises `MessageIndependentError` if it fails without any messages, or with more than half of them (and more than
     `_MIN_POISON`), or if only several of them together end its process: then the messages are not the cause.
     """
     if (failure := trial(())) is not None:
         raise MessageIndependentError(f"it also fails without messages: {failure.reason}")
-    errors: dict[int, str] = {}
+    errors: dict[tuple[int, int], str] = {}
 
     def mark_poison(message: Message, error: str) -> None:
-        errors[message.offset] = error
+        errors[message.partition, message.offset] = error
         if len(errors) > max(_MIN_POISON, len(messages) // 2):
-            first = min(errors)
+            (partition, offset), first = min(errors.items())
             raise MessageIndependentError(
-                f"it fails on more than half of its {len(messages)} messages; at offset {first}: {errors[first]}"
+                f"it fails on more than half of its {len(messages)} messages; at offset {offset} of partition "
+                f"{partition}: {first}"
             )
 
     def halve(some: Sequence[Message]) -> None:
@@ -58,7 +60,7 @@ def find_poison(messages: Sequence[Message], trial: Trial) -> dict[int, str]:
             halve(some[half:])
 
     halve(messages)
-    remaining = [message for message in messages if message.offset not in errors]
+    remaining = [message for message in messages if (message.partition, message.offset) not in errors]
     while (failure := trial(remaining)) is not None:
         good, bad = 0, len(remaining)
         while bad - good > 1 and not failure.ended_process:

@@ -65,8 +65,6 @@ class StateRecovery:
     def _restore(self, unit: int, rounds: Sequence[RoundPlan]) -> RecoveredState | None:
         reported = self._reports.newest.get(unit)
         self._worker.resume(unit, reported)
-        if any(unit in plan.new_units for plan in rounds):
-            return None
         store, stage = self._worker.states.store(unit), self._worker.stage
         if unit not in self._vacuumed_units:
             store.vacuum()
@@ -83,8 +81,7 @@ class StateRecovery:
         persisted = self._storage.fetch(stage, unit, store, history.last.round_id)
         base, missing = _missing_rounds(store, history, unit, max(delivered, persisted or NO_ROUND))
         for plan in missing:
-            if unit in plan.ranges:
-                self._worker.replay(plan, history.broadcast_values_of(plan), unit)
+            self._worker.replay(plan, history.broadcast_values_of(plan), unit)
         if not missing and base != persisted:
             return None
         recovered = RecoveredState(stage.id, unit, base, len(missing))
@@ -110,6 +107,4 @@ def _missing_rounds(store: StateStore, history: History, unit: int, target: Roun
             )
         missing.insert(0, plan)
         round_id = plan.previous_round_id
-        if unit in plan.new_units:
-            break
     return round_id, missing

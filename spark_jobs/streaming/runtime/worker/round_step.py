@@ -19,7 +19,7 @@ from springline.spark_jobs.streaming.runtime.encoding import (
     shorten,
 )
 from springline.spark_jobs.streaming.runtime.message_log import MAX_RECORD_BYTES, OutgoingRecord
-from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
+from springline.spark_jobs.streaming.runtime.rounds import Poison, RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.stamps import UpstreamPosition, accept, upstream_positions
 from springline.spark_jobs.streaming.runtime.state_store import StateSnapshot
@@ -30,6 +30,7 @@ logger = logging.getLogger("springline.unit")
 
 # Less than the limit may be sent to the next stage, so that it can add something when it sends a row again.
 _SPARE_BYTES = 64 << 10
+_PLACES = 3  # partitions named in a message
 _ENDING = (KeyboardInterrupt, SystemExit, GeneratorExit)  # end the process, whatever its messages
 
 
@@ -42,15 +43,21 @@ class UnitRound:
     unit: int
     previous: StateSnapshot
 
-    @property
-    def range(self) -> tuple[int, int]:
-        """The offsets [from, to) that it reads."""
-        return self.plan.ranges[self.unit]
+    @cached_property
+    def ranges(self) -> Mapping[int, tuple[int, int]]:
+        """The offsets [from, to) that it reads, by partition."""
+        return self.plan.ranges_of(self.unit)
 
-    @property
-    def is_first_round(self) -> bool:
-        """Whether it is the first round of a unit that was added later than the others."""
-        return self.unit in self.plan.new_units
+    def place(self, topic: str) -> str:
+        """Return the offsets in words, for messages of errors; `topic` is the one that the stage reads."""
+        places = [
+            "{}[{}], offsets {} to {}".format(*partition_of(topic, partition), start, to - 1)
+            for partition, (start, to) in self.ranges.items()
+            if to > start
+        ]
+        if len(places) > _PLACES:
+            places[_PLACES:] = [f"{len(places) - _PLACES} more partitions"]
+        return " and ".join(places) or f"{topic}, unit {self.unit}, no messages"
 
 
 @dataclass(frozen=True)
@@ -103,29 +110,31 @@ class RoundStep:
         self._stage = stage
         self._fetch = fetch
 
-    def run(self, unit_round: UnitRound, poison: Mapping[int, str]) -> StepResult:
+    def run(self, unit_round: UnitRound, poison: Poison) -> StepResult:
         """Run a round without its poison messages, which become dead letters; raises `RoundError`."""
         prepared = self.prepare(unit_round)
         if not poison:
             return prepared.with_outcome(self.run_step(prepared, prepared.step_input.messages))
-        remaining = [message for message in prepared.messages if message.offset not in poison]
+        reasons = {
+            (partition, offset): reason for partition, offsets in poison.items() for offset, reason in offsets.items()
+        }
+        remaining = [message for message in prepared.messages if (message.partition, message.offset) not in reasons]
         outcome = self.run_step(prepared, remaining)
         dead_letters = [
-            DeadLetter(message.offset, bytes(message.value), poison[message.offset])
+            DeadLetter.of(message, reason)
             for message in prepared.messages
-            if message.offset in poison
+            if (reason := reasons.get((message.partition, message.offset))) is not None
         ]
         output = _with_dead_letters(outcome.output, dead_letters, poison_messages=len(dead_letters))
         return prepared.with_outcome(replace(outcome, output=output))
 
     def reader(self, unit_round: UnitRound) -> MessageReader:
         """Return the reader of a round."""
-        return MessageReader(self._stage, self._fetch, unit_round.unit, *unit_round.range)
+        return MessageReader(self._stage, self._fetch, unit_round.ranges)
 
     def prepare(self, unit_round: UnitRound) -> PreparedRound:
         """Prepare the input of the step."""
         stage, plan = self._stage, unit_round.plan
-        start, to = unit_round.range
         reader = self.reader(unit_round)
         positions = upstream_positions(unit_round.previous.notes, f"{stage.id}, unit {unit_round.unit}")
         this = Round(plan.incarnation, plan.number, plan.clock, unit_round.broadcast_values, plan.quiet_seconds)
@@ -134,10 +143,10 @@ class RoundStep:
             unit_round.unit,
             this,
             reader,
-            start=start,
-            to=to,
+            unit_round.ranges,
+            upstream_units=frozenset(stage.upstream),
             read_topic=reader.read_topic,
-            has_lag=unit_round.unit in plan.lagging_units,
+            lagging=frozenset(plan.lagging) & unit_round.ranges.keys(),
         )
         if not stage.stamped:
             return PreparedRound(unit_round, step_input, reader, positions)
@@ -149,7 +158,7 @@ class RoundStep:
             )  # fmt: skip
         step_input = replace(
             step_input, messages=accepted.messages, watermarks=accepted.watermarks, idle_units=accepted.idle_units,
-            clocks=accepted.clocks, ended_rounds=accepted.ended_rounds, upstream_units=accepted.upstream_units,
+            clocks=accepted.clocks, ended_rounds=accepted.ended_rounds,
         )  # fmt: skip
         read_bytes = sum(len(message.value) for message in accepted.messages)
         return PreparedRound(unit_round, step_input, reader, accepted.positions, read_bytes)
@@ -164,7 +173,7 @@ class RoundStep:
         try:
             output = self.step(unit_round.previous.state, replace(prepared.step_input, messages=messages))
             encoder_args = (stage, unit_round.unit, unit_round.plan.round_id, output)
-            records = tuple(encode_buffers(*encoder_args, is_first_round=unit_round.is_first_round))
+            records = tuple(encode_buffers(*encoder_args))
             oversized: list[DeadLetter] = []
             results = tuple(encode_results(*encoder_args, oversized if stage.dead_letters else None))
             feedback = tuple(encode_feedback(*encoder_args))
@@ -175,11 +184,7 @@ class RoundStep:
         except BaseException as error:
             if prepared.reader.has_failed or isinstance(error, _ENDING):
                 raise
-            start, to = unit_round.range
-            offsets = f"offsets {start} to {to - 1}" if start < to else f"no messages at offset {start}"
-            raise RoundError(
-                f"{stage.topic}[{unit_round.unit}], {offsets}", shorten(f"{type(error).__name__}: {error}")
-            ) from error
+            raise RoundError(unit_round.place(stage.topic), shorten(f"{type(error).__name__}: {error}")) from error
 
 
 def _with_dead_letters(output: Output, dead_letters: Sequence[DeadLetter], **counts: int) -> Output:
@@ -220,17 +225,18 @@ class PreparedRound:
 
 
 class MessageReader:
-    """The messages of a round, read on demand; it records the timestamp of the newest message, and their bytes.
+    """The messages of a round, one partition after another, read on demand; it records the timestamp of the newest
+    message, and their bytes.
 
     For stages that may have dead letters of them, it records all messages without their values (`origins`).
 
     `has_failed` is true if the log raised an error while the step was reading.
     """
 
-    def __init__(self, stage: Stage, fetch: TopicReader, unit: int, start: int, to: int) -> None:
+    def __init__(self, stage: Stage, fetch: TopicReader, ranges: Mapping[int, tuple[int, int]]) -> None:
         self._stage = stage
         self._fetch = fetch
-        self._range = (stage.topic, unit, start, to)
+        self._ranges = ranges
         self.newest_timestamp = 0.0
         self.read_bytes = 0
         self.has_failed = False
@@ -239,11 +245,12 @@ class MessageReader:
 
     def __iter__(self) -> Iterator[Message]:
         with self._noting_failure():
-            for message in self._fetch(*self._range):
-                self.newest_timestamp = max(self.newest_timestamp, message.timestamp)
-                self.read_bytes += len(message.value)
-                self._record_origin(*self._range[:2], message)
-                yield message
+            for partition, (start, to) in self._ranges.items():
+                for message in self._fetch(self._stage.topic, partition, start, to):
+                    self.newest_timestamp = max(self.newest_timestamp, message.timestamp)
+                    self.read_bytes += len(message.value)
+                    self._record_origin(self._stage.topic, partition, message)
+                    yield message
 
     def read_topic(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
         """Yield messages of another topic."""

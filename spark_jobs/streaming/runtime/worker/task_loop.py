@@ -38,9 +38,9 @@ class TaskLoop:
     save: RoundId | None = None
 
     @property
-    def units(self) -> list[int]:
-        """The units that have a round in this task loop, ascending."""
-        return sorted(self.rounds[-1].ranges)
+    def units(self) -> range:
+        """The units that have a round in this task loop."""
+        return range(self.rounds[-1].units)
 
 
 def run_task(
@@ -65,7 +65,7 @@ def run_task(
         for plan in _plans(log, worker.stage.rounds, task_loop, history.broadcast_values):
             named, has_run = history.broadcast_values_of(plan), False
             for unit in unit_numbers:
-                if unit in plan.ranges and (stores[unit].newest() or NO_ROUND) <= plan.round_id:
+                if (stores[unit].newest() or NO_ROUND) <= plan.round_id:
                     entry = worker.begin(plan, named, unit)
                     pipeline.submit(entry)
                     has_run = has_run or isinstance(entry, SteppedRound)

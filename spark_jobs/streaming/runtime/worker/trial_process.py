@@ -112,7 +112,7 @@ class _Trials:
         return failure
 
     def _run_once(self, some: Sequence[Message], seconds: float) -> TrialFailure | None:
-        self._connection.send([message.offset for message in some])
+        self._connection.send([(message.partition, message.offset) for message in some])
         child, outcome, is_late = None, None, False
         until = time.monotonic() + seconds
         while True:
@@ -169,8 +169,8 @@ def _plain(messages: Iterable[Message]) -> list[Message]:
 def _serve(
     connection: Connection, make_trial: MakeTrial, arguments: Sequence[Any], messages: Sequence[Message]
 ) -> None:
-    """Fork a process for each list of offsets, and say how it has ended."""
-    by_offset = {message.offset: message for message in messages}
+    """Fork a process for each list of partitions and offsets, and say how it has ended."""
+    by_place = {(message.partition, message.offset): message for message in messages}
 
     def read_topic(topic: str, unit: int, start: int, to: int) -> list[Message]:
         connection.send(_Read(topic, unit, start, to))
@@ -186,10 +186,10 @@ def _serve(
     gc.freeze()
     with suppress(EOFError):
         while True:
-            offsets = connection.recv()
+            places = connection.recv()
             child = os.fork()
             if child == 0:
-                _run_trial(connection, trial, [by_offset[offset] for offset in offsets])
+                _run_trial(connection, trial, [by_place[place] for place in places])
             connection.send(_Ended(os.waitpid(child, 0)[1]))
 
 

@@ -148,7 +148,7 @@ class StageWorker:
 
     def replay(self, plan: RoundPlan, broadcast_values: Mapping[str, Any], unit: int) -> None:
         """Run a round only for its state: its output was delivered before, and is discarded."""
-        result = self.step.run(self._unit_round(plan, broadcast_values, unit), plan.poison.get(unit, {}))
+        result = self.step.run(self._unit_round(plan, broadcast_values, unit), plan.poison_of(unit))
         self._save(result, _state_after(result))
 
     def reported_round(self, unit: int) -> RoundId | None:
@@ -193,15 +193,15 @@ class StageWorker:
         """
         earlier = self.reports[unit].totals if unit in self.reports else UnitTotals()
         seconds, notes = seconds or {}, after.notes
-        start, to = plan.ranges[unit]
+        ranges = plan.ranges_of(unit)
         busy = earlier.flow.busy_seconds
-        if to > start and seconds:
+        if seconds and any(to > start for start, to in ranges.values()):
             # Steps and commits overlap, so that the longer of both is what a round takes.
             busy += max(seconds["step"], seconds["send"] + seconds["save"])
         round_status = RoundStatus(
             plan.incarnation,
             plan.number,
-            offset=to,
+            offsets={partition: to for partition, (_, to) in ranges.items()},
             positions=upstream_positions(notes, f"{self.stage.id}, unit {unit}"),
             lag=plan.lag,
             newest_timestamp=0.0 if result is None else result.newest_timestamp,
@@ -229,9 +229,7 @@ class StageWorker:
         """Return the round of a unit, with the state before it; raises `MissingStateError`."""
         # Removed, so that a failed attempt does not leave a state for later rounds.
         stepped, saved = self._stepped.pop(unit, None), self._saved.get(unit)
-        if unit in plan.new_units:
-            before = StateSnapshot(*plan.previous_round_id)
-        elif stepped is not None and stepped.round_id == plan.previous_round_id:
+        if stepped is not None and stepped.round_id == plan.previous_round_id:
             before = stepped if saved is None else replace(stepped, state=saved.stored(stepped.state))
         elif saved is not None and saved.round_id == plan.previous_round_id:
             before = saved
@@ -276,7 +274,7 @@ class StageWorker:
 
 
 def _state_after(result: StepResult) -> StateSnapshot:
-    """Return the state after a round, with its notes: the next offset, the upstream positions, and the unit's counts.
+    """Return the state after a round, with its notes: the next offsets, the upstream positions, and the unit's counts.
 
     Its scalars and notes are those that would be read from its manifest.
     """
@@ -284,7 +282,7 @@ def _state_after(result: StepResult) -> StateSnapshot:
     counts = Counter(unit_round.previous.notes.get("counts", {}))
     counts.update(output.counts)
     notes = {
-        "offset": unit_round.range[1],
+        "offsets": {str(partition): to for partition, (_, to) in unit_round.ranges.items()},
         "topics": dict(sorted(unit_round.plan.topics.items())),
         "positions": to_json_value(dict(sorted(result.positions.items()))),
         "sent": result.sent_bytes,
@@ -309,24 +307,11 @@ def _end_markers(stage: Stage, result: StepResult) -> Iterator[OutgoingRecord]:
     """Yield the end markers of a round, one for each unit downstream."""
     unit_round, output = result.unit_round, result.output
     counts = Counter((record.topic, record.unit) for record in result.outcome.records)
+    starts = {partition: start for partition, (start, to) in unit_round.ranges.items() if to > start}
     for topic, units in stage.outlets.items():
         for unit in range(units):
             count, sent = counts[topic, unit], result.sent_bytes.get(receiver_name(topic, unit), 0)
-            end = EndMarker(
-                count,
-                output.watermark,
-                sent,
-                output.idle,
-                *unit_round.range,
-                unit_round.plan.clock,
-                len(unit_round.plan.ranges),
-            )
-            stamp = Stamp(
-                unit_round.plan.incarnation,
-                stage.sender(unit_round.unit),
-                unit_round.plan.number,
-                count,
-                end,
-                unit_round.is_first_round,
-            )
+            end = EndMarker(count, output.watermark, sent, output.idle, unit_round.plan.clock, starts)
+            plan = unit_round.plan
+            stamp = Stamp(plan.incarnation, stage.sender(unit_round.unit), plan.number, count, end)
             yield OutgoingRecord(topic, unit, b"", stamp.header())

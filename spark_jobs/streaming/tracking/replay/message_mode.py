@@ -1,7 +1,8 @@
 """Tracking of whole messages: the output of a round goes to each downstream unit, and is completed there or not.
 
-The output of a round to a unit is one tuple, so the messages of a round are one fold, and fail together if it does not
-close. They are not retried, since the output of a round belongs to all of them; losses are reported with their content.
+The output of a round to a unit is one tuple, so the messages of a round and a partition are one fold, and fail together
+if it does not close. They are not retried, since the output of a round belongs to all of them; losses are reported with
+their content.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ class Spring:
         ack_output = AckOutput(step_input.round.broadcast_values["ring"])
         epoch = ack_output.encoder.epoch
         acks = {}
-        if (
-            step_input.to > step_input.start or state.scalars.get(_EPOCH) != epoch
-        ):  # informs a new acker of the spring's offset
-            fold = _fold_of(step_input, self._units) if step_input.to > step_input.start else None
-            acks = ack_output.folds(fold, step_input.unit, step_input.to)
+        folds = [
+            _fold_of(each, start, to, self._units) for each, (start, to) in step_input.ranges.items() if to > start
+        ]
+        if folds or state.scalars.get(_EPOCH) != epoch:  # informs a new acker of the spring's offsets
+            acks = ack_output.folds(folds, {each: to for each, (_, to) in step_input.ranges.items()})
         after = State({**output.state.scalars, _EPOCH: epoch}, output.state.runs)
         return replace(output, state=after, acks=acks)
 
@@ -58,20 +59,19 @@ class Sink:
     def __call__(self, state: State, step_input: Input) -> Output:
         """Process one round."""
         output = self._step(state, step_input)
-        folds = [root_id(ended.unit, ended.start) for ended in step_input.ended_rounds if ended.to > ended.start]
+        folds = [root_id(*start) for ended in step_input.ended_rounds for start in ended.starts.items()]
         values = {fold: _edge_of(fold, step_input.unit) for fold in folds}
         return replace(output, acks=AckOutput(step_input.round.broadcast_values["ring"]).fold_acks(values))
 
 
-def _fold_of(step_input: Input, units: int) -> Fold:
-    """Return the fold of all offsets of a round, one root each."""
-    first = root_id(step_input.unit, step_input.start)
+def _fold_of(partition: int, start: int, to: int, units: int) -> Fold:
+    """Return the fold of the offsets [start, to) of a partition, one root each."""
+    first = root_id(partition, start)
     value = 0
-    for to in range(units):
-        value ^= _edge_of(first, to)
-    count = step_input.to - step_input.start
-    ranges = RowRanges(*(np.array([number], np.int64) for number in (step_input.start, count, 1)))
-    return Fold.registration(step_input.unit, ranges, value, by_row=False)
+    for unit in range(units):
+        value ^= _edge_of(first, unit)
+    ranges = RowRanges(*(np.array([number], np.int64) for number in (start, to - start, 1)))
+    return Fold.registration(partition, ranges, value, by_row=False)
 
 
 def lost_message_reporter(source: str) -> Replayer:

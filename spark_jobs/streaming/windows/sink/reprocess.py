@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -143,7 +144,7 @@ def reprocess_range(
 ) -> RangeSummary:
     """Emit the results of all windows that begin and end within a range; `now` is in seconds since 1970."""
     extents = log.offset_bounds(job.topic)
-    map_stage, reduce_stage = place_stages(job.name, [job.mapper(len(extents)), job.reducer()])
+    map_stage, reduce_stage = place_stages(job.name, [job.mapper(), job.reducer()])
     map_stage = replace(map_stage, arguments={**map_stage.arguments, "span": [span.begin, span.end]})
     # No unit becomes idle, and no ad hoc query will need slices later.
     streams = tuple(replace(stream, idle_timeout=None, adhoc_retention=0.0) for stream in registry.streams)
@@ -162,7 +163,7 @@ def reprocess_range(
         partials_by_reducer: list[list[bytes]] = [[] for _ in reducers]
         for unit, mapper in mappers.items():
             to = min(offsets[unit] + job.max_messages_per_round, extents[unit].high)
-            output = mapper.run(log.fetch(job.topic, unit, offsets[unit], to))
+            output = mapper.run(log.fetch(job.topic, unit, offsets[unit], to), {unit: (offsets[unit], to)})
             offsets[unit] = to
             summary.add(unit, output)
             for reducer, batches in output.buffers.items():
@@ -173,7 +174,7 @@ def reprocess_range(
                 watermarks[unit] = output.watermark
         for reducer_unit, values in zip(reducers, partials_by_reducer, strict=True):
             output = reducer_unit.run(
-                [Message(index, value) for index, value in enumerate(values)], watermarks, mappers
+                [Message(index, value) for index, value in enumerate(values)], {}, watermarks, mappers
             )
             for results in output.results:
                 if (inside := _inside(results, span)).num_rows:
@@ -204,13 +205,17 @@ class _RangeUnit:
         self._round = 0
 
     def run(
-        self, messages: Iterable[Message], watermarks: Mapping[int, float] | None = None, upstream: Iterable[int] = ()
+        self,
+        messages: Iterable[Message],
+        ranges: Mapping[int, tuple[int, int]],
+        watermarks: Mapping[int, float] = MappingProxyType({}),
+        upstream: Iterable[int] = (),
     ) -> Output:
         """Process one round; the clock is constant."""
         self._round += 1
         step_input = Input(
-            *self._place, Round(1, self._round, self._clock, self._broadcast_values), messages, dict(watermarks or {}),
-            upstream_units=frozenset(upstream),
+            *self._place, Round(1, self._round, self._clock, self._broadcast_values), messages, ranges,
+            dict(watermarks), upstream_units=frozenset(upstream),
         )  # fmt: skip
         output = self._step(self._state, step_input)
         scalars = json.loads(json.dumps(output.state.scalars))  # as in a stored version of the state

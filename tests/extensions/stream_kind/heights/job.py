@@ -17,7 +17,7 @@ from springline.stream_kinds import DEFAULT_CONFIG, HOLD, STOP, BackpressureConf
 
 @dataclass(frozen=True)
 class HeightsJob(BaseJob):
-    """Reports the records of each unit of a topic, above `least`."""
+    """Reports the records of a topic, above `least`."""
 
     name: str
     topic: str
@@ -25,14 +25,13 @@ class HeightsJob(BaseJob):
     latest: bool = False
     backpressure: BackpressureConfig = DEFAULT_CONFIG
 
-    def stages(self, units: int) -> tuple[StageSpec, ...]:
-        """Return the only stage, on all units of the topic."""
+    def stages(self) -> tuple[StageSpec, ...]:
+        """Return the only stage."""
         watch = StageSpec(
             "watch",
             "heights.step:Records",
             self.topic,
-            units,
-            {"least": self.least},
+            arguments={"least": self.least},
             results=self.results,
             dead_letters=self.dead_letters,
             hold_files=(STOP, HOLD),

@@ -18,10 +18,10 @@ class Records:
             try:
                 number = float(bytes(message.value))
             except ValueError as error:
-                dead.append(DeadLetter(message.offset, bytes(message.value), str(error)))
+                dead.append(DeadLetter.of(message, str(error)))
                 continue
             if number > record:
                 record = number
-                records.append({"unit": step_input.unit, "offset": message.offset, "record": number})
+                records.append({"partition": message.partition, "offset": message.offset, "record": number})
         results = [pa.RecordBatch.from_pylist(records)] if records else []
         return Output(State({"record": record}), results=results, dead_letters=dead, counts={"records": len(records)})

@@ -24,7 +24,7 @@ class Stages:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        stages = place_stages("r", RelayJob("r", "in", units=2).stages(2))
+        stages = place_stages("r", RelayJob("r", "in", units=2).stages())
         self.stages: dict[str, Stage] = {stage.name: stage for stage in stages}
         self._reports: dict[str, dict[int, UnitReport]] = {name: {} for name in self.stages}
         self.counting = StageAccounting(folder, stages, 2, self)
@@ -44,7 +44,7 @@ class Stages:
         ]
         self._reports[name][unit] = UnitReport(
             unit,
-            RoundStatus(number=number, lag=lag, ended_at=ended_at, offset=number * 10),
+            RoundStatus(number=number, lag=lag, ended_at=ended_at, offsets={unit: number * 10}),
             UnitTotals(flow=flows[0], earlier_flows=tuple(flows[1:])),
         )
 
@@ -134,7 +134,7 @@ def test_work_is_of_the_task_with_most_of_it_and_without_the_first_rounds(stages
 
 def test_edges_that_lead_back_are_left_out() -> None:
     """An acker throttles those that send to it, and no stage throttles an acker for what it sends them."""
-    stages = place_stages("w", WordCountJob("w", "lines", TrackingConfig("w")).stages(2))
+    stages = place_stages("w", WordCountJob("w", "lines", TrackingConfig("w")).stages())
     assert upstreams_of(stages) == {
         "split": (), "retry": (), "count": ("split", "retry"), "acker": ("split", "retry", "count"),
     }  # fmt: skip

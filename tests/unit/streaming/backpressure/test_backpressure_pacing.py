@@ -30,7 +30,7 @@ LEASE = 1e9
 @pytest.fixture
 def stage() -> Stage:
     """A stage of two units."""
-    return Stage("parse", "", "lines", job="job", max_messages_per_round=ADMITTED)
+    return Stage("parse", "", "lines", 2, job="job", max_messages_per_round=ADMITTED)
 
 
 def passes(pacing: RateLimiter, seconds: float, every: float) -> int:
@@ -53,9 +53,9 @@ def admit(pacing: RateLimiter, waiting: dict[int, int], at: float, number: int =
 @pytest.mark.parametrize(
     ("throttled", "limit", "expected"),
     [
-        ("parse", None, {0: ADMITTED, 1: ADMITTED}),
-        ("count", RateLimit(1.0, 1.0), {0: ADMITTED, 1: ADMITTED}),  # only another stage is throttled
-        ("parse", RateLimit(100e3, 0.0), {0: ADMITTED, 1: ADMITTED}),  # nothing was read yet
+        ("parse", None, {0: ADMITTED, 1: 3}),
+        ("count", RateLimit(1.0, 1.0), {0: ADMITTED, 1: 3}),  # only another stage is throttled
+        ("parse", RateLimit(100e3, 0.0), {0: ADMITTED, 1: 3}),  # nothing was read yet
         ("parse", RateLimit(1e9, 1.0), {0: ADMITTED, 1: 3}),  # which bounds the memory of a round
     ],
 )

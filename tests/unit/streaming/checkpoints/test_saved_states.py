@@ -47,7 +47,9 @@ def run_to(versions: StateStore, last: int) -> None:
     version = versions.load(*order)
     for number in range(order[1] + 1, last + 1):
         runs = (*version.state.runs.get("rows", ()), pa.RecordBatch.from_pydict({"n": [number]}))
-        version = versions.save(version, State({"seen": number}, {"rows": runs}), (1, number), {"offset": number * 10})
+        version = versions.save(
+            version, State({"seen": number}, {"rows": runs}), (1, number), {"offsets": {"0": number * 10}}
+        )
 
 
 def checkpointer_of(stage: Stage, platform: Platform, path: Path) -> tuple[Checkpointer, dict[str, Mapping[int, int]]]:
@@ -110,7 +112,7 @@ def test_a_log_is_needed_from_the_newest_saved_state_on(platform: Platform, stag
     run_to(store, 2)
     states.save(stage, 0, store, (1, 2))
     run_to(store, 5)
-    assert states.needed_from(stage, [0])[0].offset == 20
+    assert states.needed_from(stage, [0])[0].offsets == {0: 20}
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,7 @@ def test_feedback_is_truncated_where_all_persisted_states_are_done_with_it(platf
     checkpointer, deleted = checkpointer_of(stage, platform, tmp_path)
     for unit, needs in ((0, {"0": 7, "1": 4, "2": 9}), (1, {"0": 5, "1": 6})):
         versions = StateStore(tmp_path / str(unit))
-        versions.save(versions.load(1, 0), State(), (1, 1), {"offset": 10, "needs": needs})
+        versions.save(versions.load(1, 0), State(), (1, 1), {"offsets": {"0": 10}, "needs": needs})
         assert deleted == {}
         CheckpointStore(platform).save(stage, unit, versions, (1, 1))
         checkpointer._truncate_logs()

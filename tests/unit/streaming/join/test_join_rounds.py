@@ -126,7 +126,7 @@ def test_tuples_of_a_unit_of_another_task_are_refused() -> None:
     schema = join_tasks.condition.routed_schema(JoinSide.LEFT)
     own = pa.record_batch([[1], [first_seq(1)], [1], [Action.BOTH], [1]], schema=schema)
     task = join_tasks.tasks[0]
-    task.log += [Message(0, arrow_bytes(RoutedBatch(1, own).to_batch())), EndedRound(0, 1, 0, 0, units=1)]
+    task.log += [Message(0, arrow_bytes(RoutedBatch(1, own).to_batch())), EndedRound(0, 1)]
     with pytest.raises(InvalidBatchError, match=r"task 0, router round 1: tuples of units \[1\]"):
         join_tasks.step(task)
 

@@ -32,6 +32,6 @@ def test_a_log_that_became_shorter_is_not_one_that_does_not_answer(monkeypatch: 
     """In the first case waiting does not help: what was there is gone."""
     expected = r"rows\[0\]: the messages at offsets 5 to 9 are no longer available; available: 0 to 7"
     with pytest.raises(MessagesLostError, match=expected):
-        list(silent(monkeypatch, 7).fetch("rows", 0, 5, 10))
+        list(silent(monkeypatch, 7).fetch("rows", 0, 5, 10, number=0))
     with pytest.raises(LogUnavailableError, match=r"rows\[0\]: no message at offset 5 \(of 10\)"):
-        list(silent(monkeypatch, 10).fetch("rows", 0, 5, 10))
+        list(silent(monkeypatch, 10).fetch("rows", 0, 5, 10, number=0))

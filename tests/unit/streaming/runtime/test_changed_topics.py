@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -25,10 +26,11 @@ from tests.support.streams.saved_states import SavedStates, packed_savepoint
 
 
 def adding_up(state: State, step_input: Input) -> Output:
-    """Adds up its messages."""
-    return Output(
-        State({"sum": state.scalars.get("sum", 0) + sum(int(bytes(each.value)) for each in step_input.messages)})
-    )
+    """Adds up its messages, by partition."""
+    sums = Counter(state.scalars)
+    for message in step_input.messages:
+        sums[str(message.partition)] += int(bytes(message.value))
+    return Output(State(dict(sums)))
 
 
 def make_adding_up() -> Step:
@@ -39,43 +41,45 @@ def make_adding_up() -> Step:
 class Simulation:
     """A stage whose topic may change, as a driver and workers without memory see it at every run."""
 
-    def __init__(self, folder: Path, topic: str = "numbers", units: int = 1, numbers: int = 3) -> None:
-        self.stage = Stage("add", f"{__name__}:make_adding_up", topic, units, job="job", max_messages_per_round=units)
+    def __init__(
+        self, folder: Path, topic: str = "numbers", partitions: int = 1, units: int = 1, numbers: int = 3
+    ) -> None:
+        self.stage = Stage("add", f"{__name__}:make_adding_up", topic, units, job="job", max_messages_per_round=2)
         self.states = StateFolders(folder / "states")
         self.storage = SavedStates()
         names = topic.split("+")
         self.clock = 0.0
-        self.empty(*names, units=units, numbers=numbers)
+        self.empty(*names, partitions=partitions, numbers=numbers)
 
-    def empty(self, *names: str, units: int = 1, numbers: int) -> None:
+    def empty(self, *names: str, partitions: int = 1, numbers: int) -> None:
         """Recreate all topics; each partition of the input gets so many numbers."""
-        self.log = MemoryLog({**dict.fromkeys(names, units), self.stage.rounds: 1, self.stage.reports: 1})
-        for name, unit in itertools.product(names, range(units)):
-            self.put(name, unit, *range(1, numbers + 1))
+        self.log = MemoryLog({**dict.fromkeys(names, partitions), self.stage.rounds: 1, self.stage.reports: 1})
+        for name, partition in itertools.product(names, range(partitions)):
+            self.put(name, partition, *range(1, numbers + 1))
 
-    def put(self, topic: str, unit: int, *numbers: int) -> None:
+    def put(self, topic: str, partition: int, *numbers: int) -> None:
         """Messages."""
         for number in numbers:
-            self.log.put(topic, unit, str(number).encode())
+            self.log.put(topic, partition, str(number).encode())
 
     def time(self) -> float:
         """Goes on with every look."""
         self.clock += 2.0
         return self.clock
 
-    def planner(self, units: int | None = None) -> Planner:
+    def planner(self) -> Planner:
         """A new one."""
-        return Planner(self.stage, self.log, self.time, dict, units=units)
+        return Planner(self.stage, self.log, self.time, dict)
 
-    def run(self, rounds: int, *, planner: Planner | None = None, last_units: int = 9) -> RoundPlan:
+    def run(self, rounds: int, *, last_units: int = 9) -> RoundPlan:
         """Run so many rounds, the last one in so many units."""
-        planner, units = planner or self.planner(), StageWorker(self.stage, self.states, self.log)
+        planner, units = self.planner(), StageWorker(self.stage, self.states, self.log)
         plan = planner.begin()
         for number in range(rounds):
             next_plan = planner.after(plan)
             assert next_plan is not None
             plan = next_plan
-            for unit in sorted(plan.ranges)[: last_units if number == rounds - 1 else None]:
+            for unit in range(plan.units)[: last_units if number == rounds - 1 else None]:
                 units.run(plan, {}, unit)
         return plan
 
@@ -85,7 +89,7 @@ class Simulation:
 
     def save(self) -> None:
         """Save the newest state of each unit elsewhere."""
-        for unit in self.log.offset_bounds(self.stage.topic):
+        for unit in range(self.stage.units):
             if (newest := self.states.store(unit).newest()) is not None:
                 self.storage.save(self.stage, unit, self.states.store(unit), newest)
 
@@ -104,10 +108,10 @@ class Simulation:
         rewind([self.stage], self.log, savepoint, self.clock, self.storage.save_packed)
 
     def sums(self) -> dict[int, int]:
-        """Of each unit, after its newest round."""
-        stores = {unit: self.states.store(unit) for unit in self.log.offset_bounds(self.stage.topic)}
-        states = {unit: each.load(*newest).state for unit, each in stores.items() if (newest := each.newest())}
-        return {unit: state.scalars["sum"] for unit, state in states.items()}
+        """Of each partition, after the newest round of its unit."""
+        stores = [self.states.store(unit) for unit in range(self.stage.units)]
+        states = [each.load(*newest).state for each in stores if (newest := each.newest())]
+        return {int(partition): total for state in states for partition, total in sorted(state.scalars.items())}
 
 
 @pytest.fixture
@@ -119,17 +123,20 @@ def simulation(tmp_path: Path) -> Simulation:
 # ---- partitions that are added
 
 
-def test_a_partition_that_is_added_begins_with_an_empty_state(simulation: Simulation) -> None:
-    """With its first message, in the round after it came; from then on it is a unit like any other."""
+@pytest.mark.parametrize("units", [1, 2, 3])
+def test_a_partition_that_is_added_begins_with_its_first_message(tmp_path: Path, units: int) -> None:
+    """In the round after it came; the unit that reads it reads others, or had none so far."""
+    simulation = Simulation(tmp_path, units=units)
     simulation.run(2)
     simulation.put("numbers", simulation.log.add_partition("numbers"), 10, 20)
-    assert simulation.run(1).new_units == (1,)
-    assert simulation.run(3).new_units == ()
-    assert simulation.sums() == {0: 6, 1: 30}
+    assert simulation.run(1).ranges[1][0] == 0
+    simulation.put("numbers", simulation.log.add_partition("numbers"), 100)
+    simulation.run(4)
+    assert simulation.sums() == {0: 6, 1: 30, 2: 100}
 
 
-def test_a_job_that_is_killed_in_the_first_round_of_a_new_unit_goes_on(simulation: Simulation) -> None:
-    """Its state is not there before that round, and need not be."""
+def test_a_job_that_is_killed_in_the_first_round_of_a_partition_goes_on(simulation: Simulation) -> None:
+    """The round has its messages, as it was planned."""
     simulation.run(2)
     simulation.put("numbers", simulation.log.add_partition("numbers"), 10, 20)
     simulation.run(1, last_units=0)
@@ -138,20 +145,20 @@ def test_a_job_that_is_killed_in_the_first_round_of_a_new_unit_goes_on(simulatio
     assert simulation.sums() == {0: 6, 1: 30}
 
 
-def test_the_lost_state_of_a_unit_that_came_later_is_rebuilt_from_its_first_round(simulation: Simulation) -> None:
-    """No round before has it."""
+def test_a_lost_state_is_rebuilt_also_from_the_rounds_before_a_partition_came(simulation: Simulation) -> None:
+    """They have less to read."""
     simulation.run(2)
     simulation.put("numbers", simulation.log.add_partition("numbers"), 10, 20, 30)
     simulation.run(4)
     before = simulation.sums()
     shutil.rmtree(simulation.states.memory)
-    recoveries = simulation.begin_next_task_loop()
-    assert {each.unit: (each.base, each.rounds) for each in recoveries} == {0: ((1, 0), 6), 1: ((1, 2), 4)}
+    (recovery,) = simulation.begin_next_task_loop()
+    assert (recovery.unit, recovery.base, recovery.rounds) == (0, (1, 0), 6)
     assert simulation.sums() == before and before[1] > 10
 
 
-def test_a_unit_that_came_after_a_savepoint_starts_empty_after_a_rewind_to_it(simulation: Simulation) -> None:
-    """The savepoint has no state of it."""
+def test_a_partition_that_came_after_a_savepoint_begins_anew_after_a_rewind_to_it(simulation: Simulation) -> None:
+    """The savepoint has no offset of it."""
     simulation.run(1)
     savepoint = simulation.savepoint()
     simulation.put("numbers", simulation.log.add_partition("numbers"), 10, 20)
@@ -162,23 +169,14 @@ def test_a_unit_that_came_after_a_savepoint_starts_empty_after_a_rewind_to_it(si
     assert simulation.sums() == {0: 6, 1: 30}
 
 
-def test_a_planner_that_knows_of_one_unit_lets_another_one_wait(simulation: Simulation) -> None:
-    """What the application has made for its units is there when theirs begins."""
-    planner = simulation.planner(units=1)
-    simulation.run(1, planner=planner)
-    simulation.put("numbers", simulation.log.add_partition("numbers"), 10)
-    assert list(simulation.run(2, planner=planner).ranges) == [0]
-    assert list(simulation.run(1).ranges) == [0, 1]
-
-
 @pytest.mark.parametrize("topic", ["a", "b"])
 def test_either_topic_of_a_sum_may_get_another_partition(tmp_path: Path, topic: str) -> None:
-    """The units of the other one keep their numbers, and so their offsets."""
+    """The partitions of the other one keep their numbers, and so their offsets."""
     simulation = Simulation(tmp_path, union_name(["a", "b"]))
     simulation.run(1)
     simulation.put(topic, simulation.log.add_partition(topic), 10, 20)
-    simulation.run(5)
-    assert sorted(simulation.sums().values()) == [0, 6, 6, 30]
+    simulation.run(6)
+    assert sorted(simulation.sums().values()) == [6, 6, 30]
 
 
 # ---- topics that are recreated
@@ -228,8 +226,8 @@ def test_a_job_that_is_to_read_another_topic_than_before_is_refused(simulation: 
 
 @pytest.fixture
 def two_units(tmp_path: Path) -> Simulation:
-    """A topic of two partitions, with twelve messages each."""
-    return Simulation(tmp_path, units=2, numbers=12)
+    """A topic of two partitions, with 24 messages each."""
+    return Simulation(tmp_path, partitions=2, units=2, numbers=24)
 
 
 def test_a_job_that_never_ran_and_one_that_was_killed_in_a_round_are_as_they_should_be(two_units: Simulation) -> None:
@@ -260,9 +258,9 @@ def test_states_of_a_kafka_that_was_emptied_are_an_error_that_says_what_helps(tw
     """Otherwise no round would ever be run: those that are planned come before those of the states."""
     two_units.run(5)
     two_units.save()
-    two_units.empty("numbers", units=2, numbers=12)
+    two_units.empty("numbers", partitions=2, numbers=24)
     expected = (
-        r"job\.add\.rounds is empty, and there is a state after round 5 of incarnation 1, of numbers\[0\]: "
+        r"job\.add\.rounds is empty, and there is a state after round 5 of incarnation 1, of job\.add\[0\]: "
         r"Kafka was emptied.*`springline stream reset job`"
     )
     with pytest.raises(LogLostError, match=expected):
@@ -273,7 +271,7 @@ def test_states_of_a_kafka_that_was_emptied_are_an_error_that_says_what_helps(tw
 def test_so_are_states_that_are_newer_than_a_rounds_log_that_was_recreated(two_units: Simulation) -> None:
     """Also where they were only saved."""
     two_units.run(2)
-    expected = r"ends with round 2 of incarnation 1, and .* after round 7 .* of numbers\[1\]"
+    expected = r"ends with round 2 of incarnation 1, and .* after round 7 .* of job\.add\[1\]"
     with pytest.raises(LogLostError, match=expected):
         check_checkpoints_planned(two_units.stage, two_units.log, lambda stage, unit: (1, 7) if unit else None)
     check_checkpoints_planned(two_units.stage, two_units.log, lambda stage, unit: (1, 2))
@@ -315,7 +313,7 @@ def test_an_input_that_was_recreated_is_an_error_that_says_what_helps(two_units:
     own = {topic: two_units.log.topics[topic] for topic in (two_units.stage.rounds, two_units.stage.reports)}
     ends = {topic: two_units.log.offset_bounds(topic)[0].high for topic in own}
     before = two_units.log.offset_bounds("numbers")[0].high
-    two_units.empty("numbers", units=2, numbers=3)
+    two_units.empty("numbers", partitions=2, numbers=3)
     for topic, messages in own.items():
         two_units.log.topics[topic] = messages
         two_units.log._log_end_offsets[topic, 0] = ends[topic]

@@ -118,7 +118,8 @@ def test_exactly_the_messages_that_fail_are_found(many: int, bad: set[int], pair
 
     messages = [Message(number, b"") for number in range(many)]
     reasons = find_poison(messages, trial)
-    assert reasons == {**{number: f"bad {number}" for number in bad}, **({} if second is None else {second: "both"})}
+    expected = {number: f"bad {number}" for number in bad} | ({} if second is None else {second: "both"})
+    assert reasons == {(0, offset): reason for offset, reason in expected.items()}
 
 
 def test_one_among_a_thousand_is_found_in_some_twenty_trials() -> None:
@@ -129,7 +130,7 @@ def test_one_among_a_thousand_is_found_in_some_twenty_trials() -> None:
         trial_sizes.append(len(trial_messages))
         return TrialFailure("bad") if any(message.offset == 777 for message in trial_messages) else None
 
-    assert find_poison([Message(number, b"") for number in range(1_000)], trial) == {777: "bad"}
+    assert find_poison([Message(number, b"") for number in range(1_000)], trial) == {(0, 777): "bad"}
     assert len(trial_sizes) <= 25
 
 
@@ -196,8 +197,8 @@ def test_who_decides_later_does_what_was_decided_first(tmp_path: Path) -> None:
     """An attempt that was stopped for a while has found something else meanwhile."""
     simulation = Simulation(tmp_path, b"1", BAD, b"4")
     for reasons in ({2: "first"}, {0: "second"}):
-        decided = record_poison(simulation.stage, simulation.log, simulation.plan.round_id, 0, reasons)
-        assert decided == {2: "first"}
+        decided = record_poison(simulation.stage, simulation.log, simulation.plan.round_id, 0, {0: reasons})
+        assert decided == {0: {2: "first"}}
     assert read_poison(simulation.stage, simulation.log, (1, 2), 0) is None
 
 
@@ -239,7 +240,7 @@ def test_a_round_that_fails_with_most_of_its_messages_stays_an_error(tmp_path: P
     simulation = Simulation(tmp_path, *[BAD] * 20, b"1")
     simulation.fail(3)
     for _ in range(2):
-        expected = "on more than half of its 21 messages; at offset 0: ValueError"
+        expected = "on more than half of its 21 messages; at offset 0 of partition 0: ValueError"
         with pytest.raises(MessageIndependentError, match=expected):
             simulation.attempt()
     assert simulation.dead_letters == []
@@ -421,9 +422,9 @@ def test_only_what_ends_its_process_alone_and_each_time_is_blamed(
     values = (b"1", b"flaky", BAD, DEADLY, b"endless", b"large", b"large", b"impossible")
     messages = [Message(number, value) for number, value in enumerate(values)]
     with isolated_trials(make_trial, (tmp_path / "once", os.kill), messages, no_topic_reader) as trial:
-        assert find_poison(messages[:3], trial) == {2: "bad"}
-        assert find_poison([messages[0], messages[3]], trial) == {3: "its process died: SIGKILL"}
-        assert find_poison([messages[4]], trial) == {4: "it did not end within 3 s"}
+        assert find_poison(messages[:3], trial) == {(0, 2): "bad"}
+        assert find_poison([messages[0], messages[3]], trial) == {(0, 3): "its process died: SIGKILL"}
+        assert find_poison([messages[4]], trial) == {(0, 4): "it did not end within 3 s"}
         for some, error in ((messages[5:7], "but not 2 together: .*SIGKILL; give the workers more memory"),
                             (messages[7:], "could not be tried: ZeroDivisionError: no trial")):  # fmt: skip
             with pytest.raises(MessageIndependentError, match=error):

@@ -57,7 +57,7 @@ class Simulation:
     """A stage of two units, its log, and its planner."""
 
     def __init__(self, folder: Path) -> None:
-        self.stage = Stage("add", f"{__name__}:make_adding", "numbers", job="job", max_messages_per_round=2)
+        self.stage = Stage("add", f"{__name__}:make_adding", "numbers", 2, job="job", max_messages_per_round=2)
         self.states = StateFolders(folder)
         self.log = MemoryLog({"numbers": 2, self.stage.rounds: 1, self.stage.reports: 1})
         self.factor = 1

@@ -9,7 +9,6 @@ from springline.spark_jobs.streaming.runtime.topic_union import (
     topics_of,
     union_name,
     union_partitions,
-    union_units,
 )
 
 NAME = union_name(["a", "b", "c"])
@@ -22,7 +21,6 @@ def test_units_are_partitions_of_each_topic_in_turn() -> None:
     assert [partition_of(NAME, unit) for unit in range(6)] == PLACES
     partitions = [{0: "a0", 1: "a1"}, {0: "b0"}, {0: "c0", 1: "c1"}]
     assert union_partitions(partitions, "none") == {0: "a0", 1: "b0", 2: "c0", 3: "a1", 4: "none", 5: "c1"}
-    assert union_units([2, 1, 2]) == 6
 
 
 def test_a_unit_keeps_its_number_when_a_topic_gets_more_partitions() -> None:

@@ -26,8 +26,8 @@ def test_the_tracker_needs_no_topic_it_makes_the_one_that_clients_write_to(tmp_p
     """Before all else, with as many units as its table says."""
     job = read_tracked_job(written(tmp_path, f"{TRACKER}parallelism = 3\n"), "orders")
     assert (job.topic, dict(job.client_topics)) == ("orders.requests", {"orders.requests": 3})
-    stages = place_stages(job.name, job.stages(3))
-    assert {stage.topic for stage in stages} <= {*job.client_topics, *topics_of_stages(job, 3)}
+    stages = place_stages(job.name, job.stages())
+    assert {stage.topic for stage in stages} <= {*job.client_topics, *topics_of_stages(job)}
     assert {stage.name: stage.units for stage in stages} == {"intake": 3, "outcome": 2, "acker": 2}
     assert all(stage.make_step() for stage in stages)
 
@@ -44,7 +44,7 @@ def test_a_root_has_one_try_for_the_ackers_and_they_emit_its_outcome(tmp_path: P
     """Of a job of ours they are what they were."""
     file = written(tmp_path, f'{TRACKER}[words]\nkind = "wordcount"\ntopic = "lines"\n')
     arguments = {
-        name: next(stage.arguments for stage in job.stages(2) if stage.name == "acker")
+        name: next(stage.arguments for stage in job.stages() if stage.name == "acker")
         for name, job in read_tracked_jobs(file).items()
     }
     assert arguments["orders"] == {"timeout": 30.0, "max_attempts": 1, "layout": "slots", "outcomes": True}
@@ -70,7 +70,7 @@ def test_time_stands_still_for_a_foreign_topology_while_its_acks_are_not_read(
     job = read_tracked_job(written(tmp_path, table), "orders")
     folder = JobFolder(tmp_path)
     job.prepare(folder)
-    stages = place_stages(job.name, job.stages(2))
+    stages = place_stages(job.name, job.stages())
     monkeypatch.setattr("springline.spark_jobs.streaming.tracking.monitor.time.time", lambda: 100.0)
     gauges = dict.fromkeys(
         (

@@ -55,13 +55,15 @@ def test_a_fold_is_registered_with_its_acker_and_every_acker_learns_how_far_the_
     owners = []
     for offset in range(60):
         fold = Fold.registration(5, RowRanges.of([offset, offset + 1], [4, 4]), 9)
-        messages = {acker: AckMessage.read(arrow_bytes(*batch)) for acker, batch in output.folds(fold, 5, 99).items()}
+        messages = {
+            acker: AckMessage.read(arrow_bytes(*batch)) for acker, batch in output.folds([fold], {5: 99}).items()
+        }
         assert [message.registered_up_to for message in messages.values()] == [{5: 99}] * 3
         (owner,) = [acker for acker, message in messages.items() if message.batch.num_rows]
         assert list(output.fold_acks({fold.first: 3})) == list(output.fold_records([fold])) == [owner]
         owners.append(owner)
     assert min(owners.count(acker) for acker in range(3)) > 10
-    assert not any(batch.num_rows for (batch,) in output.folds(None, 5, 99).values())
+    assert not any(batch.num_rows for (batch,) in output.folds([], {5: 99}).values())
 
 
 def test_acks_of_several_folds_go_to_their_ackers() -> None:

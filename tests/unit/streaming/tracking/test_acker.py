@@ -69,7 +69,7 @@ def acked(*offsets: int, value: int = 7, attempt: int = 1, kind: MessageKind = M
 def folded(*offsets: int, rows: int = 2, value: int = 7, by_row: bool = True) -> pa.RecordBatch:
     """The fold of some messages."""
     fold = Fold.registration(0, RowRanges.of(offsets, [rows] * len(offsets)), value, by_row=by_row)
-    return TELLING.folds([fold], MessageKind.FOLDS, registered_up_to=(0, max(offsets) + 1))
+    return TELLING.folds([fold], MessageKind.FOLDS, registered_up_to={0: max(offsets) + 1})
 
 
 def acked_fold(offset: int, value: int = 7) -> pa.RecordBatch:

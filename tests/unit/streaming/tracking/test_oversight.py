@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,9 +28,9 @@ def gauge(offsets: dict[str, int], **counters: int) -> dict[str, Any]:
     return {"low_watermarks": offsets, **dict.fromkeys(names, 0), **counters}
 
 
-def report(at: float, *, lag: int = 0, newest: float = 0.0) -> UnitReport:
+def report(at: float, *, number: int = 1, lag: int = 0, newest: float = 0.0, **more: Any) -> UnitReport:
     """The report of a unit."""
-    return UnitReport(0, RoundStatus(number=1, lag=lag, newest_timestamp=newest, ended_at=at))
+    return UnitReport(0, RoundStatus(number=number, lag=lag, newest_timestamp=newest, ended_at=at, **more))
 
 
 def test_the_mark_of_a_partition_is_that_of_the_acker_that_is_least_far() -> None:
@@ -102,7 +101,7 @@ def test_a_stage_that_lags_stops_time(reports: dict[str, list[UnitReport | None]
 def test_time_stands_still_while_a_source_s_round_takes_long() -> None:
     """A task of it may have died after it registered its roots, and before it sent what is to ack them."""
     planned = PlannedRound(7, 90.0, 5)
-    late, completed = replace(report(99.0), round=6), replace(report(99.0), round=7)
+    late, completed = report(99.0, number=6), report(99.0, number=7)
     assert has_open_round(planned, [completed, late], 50.0, 100.0)
     assert has_open_round(planned, [None, completed], 50.0, 100.0)
     assert not has_open_round(planned, [completed, completed], 50.0, 100.0)
@@ -115,14 +114,14 @@ def test_oversight_looks_at_the_rounds_of_the_source(tmp_path: Path, monkeypatch
     monkeypatch.setattr("springline.spark_jobs.streaming.tracking.monitor.time.time", lambda: 100.0)
     job = read_tracked_job(written(tmp_path, '[words]\nkind = "wordcount"\ntopic = "t"\n'), "words")
     job.prepare(JobFolder(tmp_path))
-    stages = place_stages(job.name, job.stages(1))
+    stages = place_stages(job.name, job.stages())
     reports: dict[str, dict[int, UnitReport]] = {}
     oversight = TrackingMonitor(job.tracking, JobFolder(tmp_path), stages, SimpleNamespace(reports=reports.get))
     monkeypatch.setattr("springline.spark_jobs.streaming.tracking.monitor.time.time", lambda: 110.0)
     for stage in stages:
         for unit in range(stage.units):
             gauges = {**gauge({}), "completed": 0, "bytes": 0}
-            reports.setdefault(stage.name, {})[unit] = replace(report(110.0), gauges=gauges)
+            reports.setdefault(stage.name, {})[unit] = report(110.0, gauges=gauges)
     oversight._observe()
     assert oversight._observation.pause_reason == ""
     write_planned(tmp_path, stages[0].name, [PlannedRound(2, 105.0, 3)])

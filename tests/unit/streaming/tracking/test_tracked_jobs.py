@@ -24,9 +24,9 @@ def test_a_word_count_is_tracked_exactly_once_unless_it_says_otherwise(tmp_path:
     job = read_tracked_job(written(tmp_path, WORD_COUNT), "words")
     tracked = job.tracking
     assert (tracked.ackers, tracked.timeout, tracked.delivery) == (1, 30.0, Delivery.EXACTLY_ONCE)
-    stages = {stage.name: stage for stage in place_stages(job.name, job.stages(2))}
+    stages = {stage.name: stage for stage in place_stages(job.name, job.stages())}
     assert set(stages) == {"split", "retry", "count", "acker"}
-    assert {stage.topic for stage in stages.values()} - set(topics_of_stages(job, 2)) == {"lines"}
+    assert {stage.topic for stage in stages.values()} - set(topics_of_stages(job)) == {"lines"}
     assert all(stage.make_step() for stage in stages.values())
 
 

@@ -67,7 +67,7 @@ class Simulation:
         self.steps.round([csv((1_700_000_040, "x", "a", 1, 0.5))])
         for unit in range(2):
             state = self.steps.states["reduce", unit]
-            self.worker.states.store(unit).save(StateSnapshot(1, 0), state, (1, number), {"offset": number})
+            self.worker.states.store(unit).save(StateSnapshot(1, 0), state, (1, number), {"offsets": {}})
             report = UnitReport(unit, RoundStatus(number=number))
             self.worker.resume(unit, report)
             with self.log.record_sender() as sending:

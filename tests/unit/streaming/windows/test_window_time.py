@@ -233,8 +233,8 @@ def test_rows_that_come_for_slices_which_others_have_closed_are_dead_letters() -
     assert job.counts["late"] == 2 and (letter.partition, letter.offset) == (1, 1)
     assert json.loads(letter.value) == {"slice": "2023-11-14T22:14:00+00:00", "k0": "a", "rows()": 2}
     assert letter.reason == (
-        "late: 2 rows among offsets 1 to 1, for q: other partitions closed their slices, up to "
-        "2023-11-14T22:15:02+00:00, while this one was idle; a line is a group"
+        "late: 2 rows among offsets 1 to 1 of partition 1, for q: other partitions closed their slices, up to "
+        "2023-11-14T22:15:02+00:00, while theirs was idle; a line is a group"
     )
 
 
@@ -304,7 +304,7 @@ def test_a_reducer_holds_no_more_slices_than_windows_need() -> None:
 def test_a_buffer_that_no_mapper_sent_stops_the_reducer(value: bytes) -> None:
     """Somebody else writes to the topic: the error says where."""
     versions = {"queries": to_json_value(registry(COUNT))}
-    step_input = Input("windows", 3, Round(1, 1, 0.0, versions), [Message(17, value)])
+    step_input = Input("windows", 3, Round(1, 1, 0.0, versions), [Message(17, value)], {0: (17, 18)})
     with pytest.raises(InvalidPartialError, match="windows, unit 3, offset 17"):
         Reducer("S", "rows")(State(), step_input)
 

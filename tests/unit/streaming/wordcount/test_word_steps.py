@@ -71,8 +71,8 @@ def test_a_line_that_is_not_utf_8_has_no_words_when_it_is_sent_again_either() ->
 
 def tracked(values: Sequence[bytes], units: int = 2) -> Output:
     """One round of the first stage, with a fold."""
-    messages = [Message(offset, value) for offset, value in enumerate(values)]
-    return Split(units)(State(), Input("split", 3, Round(1, 1, 1.0, VERSIONS), messages, start=0, to=len(values)))
+    messages = [Message(offset, value, partition=3) for offset, value in enumerate(values)]
+    return Split(units)(State(), Input("split", 0, Round(1, 1, 1.0, VERSIONS), messages, {3: (0, len(values))}))
 
 
 class Receivers:
