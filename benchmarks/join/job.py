@@ -74,7 +74,7 @@ class Case:
             )
         )
         condition = Condition.of(left.relation, right.relation, self.on, list(self.shown))
-        admitted = max(self.many // PARTITIONS // _ROUNDS, 1)
+        admitted = max(len(topics) * self.many // tasks // _ROUNDS, 1)
         return JoinJob(
             name,
             left,
@@ -140,7 +140,7 @@ def measure(where: Place, case: Case, control: RebalanceConfig, *, turn: int = 0
     later = [own[early:] for own in messages]
     is_idle = _Stillness(settings.folder(name))
     pause = Pause(case.rows * early // case.many - len(topics), is_idle, lambda: feed(where, topics, later))
-    path = (Step("route", PARTITIONS * len(topics)), Step("join", tasks))
+    path = (Step("route", tasks), Step("join", tasks))
     job = case.job(name, control, _EVERY, tasks)
     measured = run_timed(job, settings, path, case.rows, _WARM, answered=_answered, pause=pause)
     with closing(JobReports(name, where.kafka)) as job_reports:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, BackpressureConfig
-from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
-from springline.spark_jobs.streaming.runtime.message_log import MessageLog, TopicSpec
+from springline.spark_jobs.streaming.runtime.message_log import TopicSpec
 from springline.spark_jobs.streaming.runtime.report_log import ReportSource
-from springline.spark_jobs.streaming.runtime.stage import COMMAND, Stage, StageSpec, place_stages
+from springline.spark_jobs.streaming.runtime.stage import Stage, StageSpec, place_stages
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.tracking.config import TrackingConfig
 from springline.spark_jobs.streaming.tracking.monitor import TrackingMonitor
@@ -85,10 +84,6 @@ class Job(Protocol):
         """The topic of dead letters."""
 
     @property
-    def parallelism_settings(self) -> Mapping[str, str]:
-        """For each topic between stages, the setting that fixes its number of units; states depend on that number."""
-
-    @property
     def service_topics(self) -> Collection[str]:
         """Topics that the job's services create for themselves, in addition to those of its stages."""
 
@@ -139,11 +134,6 @@ class BaseJob:
     def client_topics(self) -> Mapping[str, int]:
         """Return no topics."""
         return {}
-
-    @property
-    def parallelism_settings(self) -> Mapping[str, str]:
-        """The setting for the topic of acks, if records are tracked."""
-        return {} if self.tracking is None else self.tracking.parallelism_settings
 
     @property
     def results(self) -> str:
@@ -209,18 +199,3 @@ def topic_specs(job: str, stages: Iterable[StageSpec]) -> list[TopicSpec]:
 def topics_of_stages(job: Job) -> dict[str, int]:
     """Return the topics that a job creates for its stages, with their number of partitions."""
     return {spec.name: spec.units for spec in topic_specs(job.name, job.stages())}
-
-
-def check_parallelism(job: Job, stages: Iterable[StageSpec], log: MessageLog) -> None:
-    """Check that the topics between the stages of a job still have as many units as in the first run.
-
-    Rows were partitioned by the number of units: with another number, rows of the same key would go to other units than
-    the existing state. Raises `InvalidJobError`, which names the setting, and what `MessageLog.offset_bounds` raises.
-    """
-    declared = {spec.name: spec.units for spec in topic_specs(job.name, stages)}
-    for topic, setting in job.parallelism_settings.items():
-        if (first_units := len(log.offset_bounds(topic))) != declared[topic]:
-            raise InvalidJobError(
-                f"job {job.name!r}: {setting} was {first_units} when it first ran, and is {declared[topic]} now; write "
-                f"{first_units}, or reset the job: `{COMMAND} reset {job.name}`"
-            )

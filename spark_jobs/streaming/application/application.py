@@ -35,14 +35,17 @@ from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.job import (
     Job,
     ServiceContext,
-    check_parallelism,
     make_stages,
     topic_specs,
 )
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
-from springline.spark_jobs.streaming.runtime.driver.lives import assign_lives, check_checkpoints_planned
+from springline.spark_jobs.streaming.runtime.driver.lives import (
+    assign_lives,
+    check_checkpoints_planned,
+    check_parallelism,
+)
 from springline.spark_jobs.streaming.runtime.driver.task_loop_driver import TASK_LOOP_SECONDS
 from springline.spark_jobs.streaming.runtime.message_log import TopicSpec
 from springline.spark_jobs.streaming.runtime.report import UnitReport, sum_counts
@@ -169,7 +172,8 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, heartbeat: Heart
         heartbeat.begin_phase("creating its own topics")
         placed = make_stages(job, settings)
         log.create(topic_specs(job.name, placed))
-        check_parallelism(job, placed, log)
+        for stage in placed:
+            check_parallelism(stage, log)
         job.prepare(folder)
         stages = assign_lives(placed, log, folder.lives())
         folder.record_lives({stage.name: stage.life for stage in stages})

@@ -15,7 +15,7 @@ fields = [["orderkey", "int"], ["quantity", "int"]]
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -101,11 +101,6 @@ class JoinJob(BaseJob):
         """The topic of stored tuples that migrate to another unit."""
         return f"{self.name}.copies"
 
-    @property
-    def parallelism_settings(self) -> Mapping[str, str]:
-        """The topic between routers and tasks, with a partition for each task."""
-        return {self.tuples: "tasks"}
-
     no_savepoint_reason = (
         "a join can only be rewound to its beginning, because earlier placements of its tuples are not stored"
     )
@@ -122,7 +117,7 @@ class JoinJob(BaseJob):
             },
             downstream=self.tuples, dead_letters=self.dead_letters, max_messages_per_round=self.max_messages_per_round,
             broadcast_files={TABLE: ROUTING},
-            hold_files=(STOP, HOLD),
+            hold_files=(STOP, HOLD), parallelism_key="tasks",
         )  # fmt: skip
         join = StageSpec(
             "join", f"{_STEPS}.task.task:JoinTask", self.tuples, self.tasks,
@@ -132,7 +127,7 @@ class JoinJob(BaseJob):
             },
             stamped=True, results=self.results, feedback=self.copies, dead_letters=self.dead_letters,
             sender_index=FIRST_PROCESSOR, max_messages_per_round=10_000,
-            hold_files=(STOP,),
+            hold_files=(STOP,), parallelism_key="tasks",
         )  # fmt: skip
         return route, join
 

@@ -38,6 +38,7 @@ class StageSpec:
         topic: The topic that it reads.
         units: Number of units that run it; each has its own state. Unit u reads the partitions u, u + units, … of the
             topic; a topic that another stage of the job writes has as many partitions as there are units.
+        parallelism_key: The key of the job's declaration that says how many units there are, for messages of errors.
         arguments: Arguments of the step's factory; JSON values.
         stamped: The topic is written by upstream stages of the same job.
         reads_feedback: The topic is the feedback of a stage of the same job.
@@ -81,6 +82,7 @@ class StageSpec:
     hold_files: Sequence[str] = ()
     in_second_application: bool = False
     state_query: str = ""
+    parallelism_key: str = "parallelism"
 
     @property
     def reads_own_job(self) -> bool:

@@ -24,7 +24,14 @@ from springline.spark_jobs.streaming.job_keys import JobKeys
 from springline.spark_jobs.streaming.kinds import Kind
 from springline.spark_jobs.streaming.runtime.stage import StageSpec
 from springline.spark_jobs.streaming.tracker.wire import requests_topic, results_topic
-from springline.spark_jobs.streaming.tracking.config import REPLAY, RING, SPRING, ForeignTrackingKeys, TrackingConfig
+from springline.spark_jobs.streaming.tracking.config import (
+    MAX_ACKERS,
+    REPLAY,
+    RING,
+    SPRING,
+    ForeignTrackingKeys,
+    TrackingConfig,
+)
 
 _STEPS = "springline.spark_jobs.streaming.tracker"
 
@@ -70,6 +77,7 @@ class TrackerJob(BaseJob):
             "outcome", f"{_STEPS}.outcome:OutcomeStep", self.tracking.feedback, self.tracking.max_ackers,
             reads_feedback=True, sender_index=REPLAY,
             results=self.results, acks=self.tracking.acks, broadcast_files={"ring": RING}, hold_files=(STOP,),
+            parallelism_key=MAX_ACKERS,
         )  # fmt: skip
         return intake, outcome, self.tracking.acker_stage
 

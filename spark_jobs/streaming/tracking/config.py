@@ -21,6 +21,7 @@ SPRING, REPLAY, FIRST_PROCESSOR = range(
 )  # indices of the stages that send acks: the springs, then the others in their order
 _NO_LOW_WATERMARKS: Mapping[str, Any] = {"low_watermarks": {}}
 _TRACKING = "springline.spark_jobs.streaming.tracking"
+MAX_ACKERS = "tracking.max_ackers"  # the key that says how many units ackers have, and the stages that read from them
 _MIN_ROUND_INTERVAL = 0.1  # seconds: completions are known that much later, and ackers have fewer rounds
 _Ackers = Annotated[int, Meta(ge=1, le=256)]
 
@@ -111,11 +112,6 @@ class TrackingConfig:
         return f"{self.job}.acks"
 
     @property
-    def parallelism_settings(self) -> Mapping[str, str]:
-        """The setting that determines the number of partitions of the topic of acks."""
-        return {self.acks: "tracking.max_ackers"}
-
-    @property
     def feedback(self) -> str:
         """The topic in which ackers report the roots that are to be sent again."""
         return f"{self.job}.feedback"
@@ -129,7 +125,7 @@ class TrackingConfig:
         return StageSpec(
             "acker", f"{_TRACKING}.acker.acker:Acker", self.acks, self.max_ackers, arguments, stamped=True,
             max_messages_per_round=10_000, feedback=self.feedback, min_round_interval=_MIN_ROUND_INTERVAL,
-            broadcast_files={"ring": RING, "clock": CLOCK}, hold_files=(STOP,),
+            broadcast_files={"ring": RING, "clock": CLOCK}, hold_files=(STOP,), parallelism_key=MAX_ACKERS,
         )  # fmt: skip
 
     def lost_stage(self, source: str, dead: str) -> StageSpec:
@@ -138,7 +134,7 @@ class TrackingConfig:
             "lost", f"{_TRACKING}.replay.message_mode:lost_message_reporter", self.feedback, self.max_ackers,
             {"source": source}, reads_feedback=True,
             acks=self.acks, sender_index=REPLAY, dead_letters=dead, min_round_interval=_MIN_ROUND_INTERVAL,
-            broadcast_files={"ring": RING}, hold_files=(STOP,),
+            broadcast_files={"ring": RING}, hold_files=(STOP,), parallelism_key=MAX_ACKERS,
         )  # fmt: skip
 
     def prepare(self, folder: JobFolder) -> None:

@@ -74,11 +74,6 @@ class WindowsJob(BaseJob):
         """The topic between the mappers and the reducers."""
         return f"{self.name}.partials"
 
-    @property
-    def parallelism_settings(self) -> Mapping[str, str]:
-        """The setting that determines the partitions of the partials topic, and that of the acks topic."""
-        return {self.partials_topic: "parallelism", **super().parallelism_settings}
-
     def mapper(self) -> StageSpec:
         """The stage that computes partial aggregates of rows; it pauses while the job is on hold."""
         return StageSpec(

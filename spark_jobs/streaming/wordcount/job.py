@@ -8,7 +8,6 @@ topic = "lines"
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -25,6 +24,7 @@ from springline.spark_jobs.streaming.tracking.config import (
     FIRST_PROCESSOR,
     FULL,
     LOW_WATERMARKS,
+    MAX_ACKERS,
     REPLAY,
     RING,
     SPRING,
@@ -55,11 +55,6 @@ class WordCountJob(BaseJob):
         """The topic between the stages."""
         return f"{self.name}.words"
 
-    @property
-    def parallelism_settings(self) -> Mapping[str, str]:
-        """The setting that determines the partitions of the words topic, and that of the acks topic."""
-        return {self.words_topic: "parallelism", **super().parallelism_settings}
-
     def stages(self) -> tuple[StageSpec, ...]:
         """The stages split and count; with tracking, also a copy of split that replays lines, and the ackers."""
         split = StageSpec(
@@ -89,7 +84,7 @@ class WordCountJob(BaseJob):
             {"source": self.topic, "units": self.parallelism},
             reads_feedback=True, sender_index=REPLAY, downstream=self.words_topic, acks=tracked.acks,
             dead_letters=self.dead_letters,
-            broadcast_files={"ring": RING}, hold_files=(STOP,),
+            broadcast_files={"ring": RING}, hold_files=(STOP,), parallelism_key=MAX_ACKERS,
         )  # fmt: skip
         sink = replace(
             count, arguments={**count.arguments, "exactly_once": exactly_once, "tracked": True}, acks=tracked.acks,

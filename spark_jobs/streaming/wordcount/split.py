@@ -220,8 +220,8 @@ class Split:
         for partition, own in groupby(messages, key=attrgetter("partition")):
             lines = _LineBatch.of(list(own))
             dead += lines.dead
-            words, fold = lines.emit_fold(partition, self._units)
-            add_batches(buffers, words)
+            sent, fold = lines.emit_fold(partition, self._units)
+            add_batches(buffers, sent)
             folds += [] if fold is None else [fold]
             rows += int(lines.rows.sum())
         return self._with_registration(_output(state, buffers, rows, dead), folds, step_input)

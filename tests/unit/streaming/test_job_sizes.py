@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.errors import InvalidJobError
-from springline.spark_jobs.streaming.job import check_parallelism, topics_of_stages
+from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.jobs import read_job
+from springline.spark_jobs.streaming.runtime.driver.lives import check_parallelism
+from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.stage import place_stages
+from springline.spark_jobs.streaming.runtime.topic_union import topics_of
 from springline.testing.memory_log import MemoryLog
 from tests.support.streams.declarations import join_sides, written
 
@@ -31,14 +34,26 @@ MAX_ACKERS = "[job.tracking]\nmax_ackers = {}\n"
 )
 @pytest.mark.parametrize(("before", "now"), [(4, 2), (2, 4)])
 def test_a_job_keeps_its_number_of_units(tmp_path: Path, declaration: str, setting: str, before: int, now: int) -> None:
-    """The setting is named, with its value of before and that of now; the same number is right."""
+    """The key is named, with its value of before and that of now; the same number is right. Also where no round has
+    been planned yet.
+    """
     job = read_job(written(tmp_path, f"[job]\n{declaration.format(before)}"), "job")
-    log = MemoryLog(topics_of_stages(job))
-    check_parallelism(job, job.stages(), log)
+    log = MemoryLog({**dict.fromkeys(topics_of(job.topic), 3), **topics_of_stages(job)})
+    stages = place_stages(job.name, job.stages())
+    for stage in stages:
+        check_parallelism(stage, log)
     changed_job = read_job(written(tmp_path, f"[job]\n{declaration.format(now)}"), "job")
     expected = rf"job 'job': {setting} was {before} when it first ran, and is {now} now"
-    with pytest.raises(InvalidJobError, match=expected):
-        check_parallelism(changed_job, changed_job.stages(), log)
+
+    def refused() -> None:
+        with pytest.raises(InvalidJobError, match=expected):
+            for stage in place_stages(job.name, changed_job.stages()):
+                check_parallelism(stage, log)
+
+    refused()
+    for stage in stages:
+        Planner(stage, log, lambda: 1.0, dict).begin()
+    refused()
 
 
 @pytest.mark.parametrize(
@@ -52,8 +67,7 @@ def test_a_job_keeps_its_number_of_units(tmp_path: Path, declaration: str, setti
         f'kind = "join"\non = "l.k = r.k"\ntasks = 5\n{SIDES}',
     ],
 )
-@pytest.mark.parametrize("units", [1, 3, 9])
-def test_each_unit_has_a_place_of_its_own_for_what_it_puts_aside(tmp_path: Path, declaration: str, units: int) -> None:
+def test_each_unit_has_a_place_of_its_own_for_what_it_puts_aside(tmp_path: Path, declaration: str) -> None:
     """A sender in a partition, of every stage that reads what others may have written; so have those that ack."""
     job = read_job(written(tmp_path, f"[job]\n{declaration}"), "job")
     every = place_stages(job.name, job.stages())

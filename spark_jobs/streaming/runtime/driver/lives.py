@@ -1,11 +1,11 @@
-"""Checks that the rounds log of a stage is the one in which its rounds were planned before."""
+"""Checks that a stage and its rounds log are those in which its rounds were planned before."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from springline.spark_jobs.streaming.errors import LogLostError
+from springline.spark_jobs.streaming.errors import InvalidJobError, LogLostError
 from springline.spark_jobs.streaming.runtime.history import read_history
 from springline.spark_jobs.streaming.runtime.message_log import NO_ROUND, MessageLog, RoundId
 from springline.spark_jobs.streaming.runtime.stage import COMMAND, Stage
@@ -23,6 +23,24 @@ def assign_lives(stages: Sequence[Stage], log: MessageLog, earlier: Mapping[str,
         if earlier.get(stage.name, ids[stage.rounds]) != ids[stage.rounds]:
             raise _log_lost(stage, f"{stage.rounds} is another topic than before")
     return tuple(replace(stage, life=ids[stage.rounds]) for stage in stages)
+
+
+def check_parallelism(stage: Stage, log: MessageLog) -> None:
+    """Check that a stage has as many units as in its newest planned round, and as the topic that other stages write for
+    it has partitions.
+
+    Each unit has the state of the partitions that it reads, and rows were sent to units by their number. Raises
+    `InvalidJobError`, which names the key, and what the log raises.
+    """
+    last = read_history(stage, log).last
+    units = last.units if last is not None else stage.units
+    if last is None and stage.reads_own_job:
+        units = len(log.offset_bounds(stage.topic))
+    if units != stage.units:
+        raise InvalidJobError(
+            f"job {stage.job!r}: {stage.parallelism_key} was {units} when it first ran, and is {stage.units} now; "
+            f"write {units}, or reset the job: `{COMMAND} reset {stage.job}`"
+        )
 
 
 def check_checkpoints_planned(stage: Stage, log: MessageLog, newest_checkpoint: NewestCheckpoint) -> None:

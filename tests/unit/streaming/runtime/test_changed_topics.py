@@ -157,7 +157,7 @@ def test_a_lost_state_is_rebuilt_also_from_the_rounds_before_a_partition_came(si
     assert simulation.sums() == before and before[1] > 10
 
 
-def test_a_partition_that_came_after_a_savepoint_begins_anew_after_a_rewind_to_it(simulation: Simulation) -> None:
+def test_a_partition_that_came_after_a_savepoint_is_read_again_after_a_rewind_to_it(simulation: Simulation) -> None:
     """The savepoint has no offset of it."""
     simulation.run(1)
     savepoint = simulation.savepoint()
