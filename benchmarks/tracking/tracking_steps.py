@@ -122,7 +122,7 @@ class _Passage:
         self._states[name, unit] = output.state
         for record in records:
             self.sent[record.topic] += len(record.value)
-            inboxes[record.topic][record.unit].append(Message(0, record.value, 0.0, record.headers))
+            inboxes[record.topic][record.partition].append(Message(0, record.value, 0.0, record.headers))
         return output
 
     @contextmanager

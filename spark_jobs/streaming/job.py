@@ -183,7 +183,7 @@ def make_stages(job: Job, settings: StreamSettings) -> tuple[Stage, ...]:
 
 
 def topic_specs(job: str, stages: Iterable[StageSpec]) -> list[TopicSpec]:
-    """Return the topics that a job creates for its stages; one that several of them use has the units of the largest.
+    """Return the topics that a job creates for its stages; one that several of them use has the most partitions of all.
 
     Example:
         >>> [topic.name for topic in topic_specs("words", [StageSpec("count", "package.module:Count", "lines")])]
@@ -191,11 +191,11 @@ def topic_specs(job: str, stages: Iterable[StageSpec]) -> list[TopicSpec]:
     """
     specs: dict[str, TopicSpec] = {}
     for spec in (spec for stage in stages for spec in stage.topics(job)):
-        if spec.name not in specs or spec.units > specs[spec.name].units:
+        if spec.name not in specs or spec.partitions > specs[spec.name].partitions:
             specs[spec.name] = spec
     return list(specs.values())
 
 
 def topics_of_stages(job: Job) -> dict[str, int]:
     """Return the topics that a job creates for its stages, with their number of partitions."""
-    return {spec.name: spec.units for spec in topic_specs(job.name, job.stages())}
+    return {spec.name: spec.partitions for spec in topic_specs(job.name, job.stages())}

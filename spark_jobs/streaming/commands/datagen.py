@@ -18,7 +18,7 @@ from springline.spark_jobs.streaming.examples.flights import TimedMessage
 _REPORT_EVERY = 100  # messages
 
 Size = Annotated[int, typer.Option(min=1, help="Rows in a message")]
-Units = Annotated[int, typer.Option(min=1, help="Partitions of the topic, if it is created now")]
+Partitions = Annotated[int, typer.Option(min=1, help="Partitions of the topic, if it is created now")]
 
 
 def generate(
@@ -29,14 +29,14 @@ def generate(
     topic: Annotated[str, typer.Option(help="Topic; default: the source's name")] = "",
     rows: Annotated[int | None, typer.Option(min=1, help="Number of rows; default: all flights, or a million")] = None,
     size: Size = 100,
-    units: Units = 2,
+    partitions: Partitions = 2,
     speed: Annotated[
         float, typer.Option(help="Flights: seconds of 2013 per second. Others: rows per second. 0: no limit")
     ] = 0,
     as_json: Json = False,
 ) -> None:
     """Generate sample rows and send them to a topic."""
-    _send(topic or source.value, units, messages_of(source, rows=rows, size=size, speed=speed), as_json)
+    _send(topic or source.value, partitions, messages_of(source, rows=rows, size=size, speed=speed), as_json)
 
 
 def send(
@@ -45,16 +45,16 @@ def send(
         Path, typer.Argument(help="Text file with one row per line, in the format that the job declares", exists=True)
     ],
     size: Size = 100,
-    units: Units = 2,
+    partitions: Partitions = 2,
     as_json: Json = False,
 ) -> None:
     """Send the lines of a file to a topic."""
-    _send(topic, units, lines_of(file, size=size), as_json)
+    _send(topic, partitions, lines_of(file, size=size), as_json)
 
 
-def _send(topic: str, units: int, messages: Iterable[TimedMessage], as_json: bool) -> None:
+def _send(topic: str, partitions: int, messages: Iterable[TimedMessage], as_json: bool) -> None:
     with progress(f"sending to {topic}", quiet=as_json) as say, opened_log() as log:
-        log.create({topic: units})
+        log.create({topic: partitions})
 
         def counted_messages() -> Iterator[TimedMessage]:
             for number, message in enumerate(messages):

@@ -1,1 +1,1 @@
-"""Kafka topics as logs of units."""
+"""Kafka topics as logs of partitions."""

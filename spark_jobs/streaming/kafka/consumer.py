@@ -32,8 +32,8 @@ UNKNOWN_TOPIC_ERRORS = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TO
 
 
 @dataclass
-class _UnitConsumer:
-    """A consumer of one unit, its position (None: unknown), and how long it waits before a gap is checked for."""
+class _PartitionConsumer:
+    """A consumer of one partition, its position (None: unknown), and how long it waits before a gap is checked for."""
 
     consumer: Consumer
     position: int | None = None
@@ -41,7 +41,7 @@ class _UnitConsumer:
 
 
 class ConsumerPool:
-    """The consumers of a process, one per unit, cached between reads. Not thread-safe.
+    """The consumers of a process, one per partition, cached between reads. Not thread-safe.
 
     `read_bounds` returns the offsets that a topic holds.
     """
@@ -52,30 +52,30 @@ class ConsumerPool:
         self._cluster = cluster
         self._timeout = timeout
         self._read_bounds = read_bounds
-        self._consumers: dict[tuple[str, int, int], _UnitConsumer] = {}  # by topic, unit and what they wait
+        self._consumers: dict[tuple[str, int, int], _PartitionConsumer] = {}  # by topic, partition and what they wait
         self._gap_consumer: Consumer | None = None  # for end offsets after a gap
         self._followed: tuple[Consumer, dict[str, int]] | None = None  # of `follow_topics`, and its positions
 
-    def fetch(self, topic: str, unit: int, start: int, to: int, *, number: int) -> Iterator[Message]:
-        """Yield the messages of a unit at the offsets [start, to) as they arrive, with `number` as their partition.
+    def fetch(self, topic: str, partition: int, start: int, to: int, *, number: int) -> Iterator[Message]:
+        """Yield the messages of a partition at the offsets [start, to) as they arrive; they say `number` of it.
 
         Raises `MessagesLostError`, `UnknownTopicError`, `LogUnavailableError`.
         """
-        reader = self._acquire(topic, unit, start)
+        reader = self._acquire(topic, partition, start)
         reader.position = None
-        yield from self._fetch_messages(reader, TopicPartition(topic, unit), start, to, number)
-        self._release(topic, unit, reader)  # not if the iteration was abandoned: then its position is unknown
+        yield from self._fetch_messages(reader, TopicPartition(topic, partition), start, to, number)
+        self._release(topic, partition, reader)  # not if the iteration was abandoned: then its position is unknown
 
-    def follow(self, topic: str, unit: int, start: int, seconds: float) -> Sequence[Message]:
+    def follow(self, topic: str, partition: int, start: int, seconds: float) -> Sequence[Message]:
         """Return messages from an offset on, waiting up to `seconds` for the first; see `MessageLog`."""
-        reader = self._acquire(topic, unit, start, _WAITS_LONG)
-        messages = self._poll(reader.consumer, {(topic, unit): start}, seconds)[topic, unit]
+        reader = self._acquire(topic, partition, start, _WAITS_LONG)
+        messages = self._poll(reader.consumer, {(topic, partition): start}, seconds)[topic, partition]
         reader.position = messages[-1].offset + 1 if messages else start
-        self._release(topic, unit, reader, _WAITS_LONG)
+        self._release(topic, partition, reader, _WAITS_LONG)
         return messages
 
     def follow_topics(self, starts: Mapping[str, int], seconds: float) -> dict[str, list[Message]]:
-        """Return messages of topics of one unit from these offsets on, waiting up to `seconds` for the first.
+        """Return messages of topics of one partition from these offsets on, waiting up to `seconds` for the first.
 
         One consumer serves all of them; raises as `follow` does.
         """
@@ -106,7 +106,7 @@ class ConsumerPool:
     def _poll(
         self, consumer: Consumer, starts: Mapping[tuple[str, int], int], seconds: float
     ) -> dict[tuple[str, int], list[Message]]:
-        """Return the messages of these topics' units from these offsets on, waiting up to `seconds` for the first."""
+        """Return the messages of these partitions from these offsets on, waiting up to `seconds` for the first."""
         messages: dict[tuple[str, int], list[Message]] = {place: [] for place in starts}
         until = time.monotonic() + seconds
         left = seconds
@@ -122,20 +122,20 @@ class ConsumerPool:
             left = until - time.monotonic()
         return messages
 
-    def _acquire(self, topic: str, unit: int, start: int, waits: int = _WAITS) -> _UnitConsumer:
-        """Return the consumer of a unit, positioned at an offset; it is not cached until it is released."""
-        reader = self._consumers.pop((topic, unit, waits), None) or _UnitConsumer(self._consumer(waits))
+    def _acquire(self, topic: str, partition: int, start: int, waits: int = _WAITS) -> _PartitionConsumer:
+        """Return the consumer of a partition, positioned at an offset; it is not cached until it is released."""
+        reader = self._consumers.pop((topic, partition, waits), None) or _PartitionConsumer(self._consumer(waits))
         if reader.position != start:
-            reader.consumer.assign([TopicPartition(topic, unit, start)])
+            reader.consumer.assign([TopicPartition(topic, partition, start)])
         return reader
 
-    def _release(self, topic: str, unit: int, reader: _UnitConsumer, waits: int = _WAITS) -> None:
-        self._consumers[topic, unit, waits] = reader
+    def _release(self, topic: str, partition: int, reader: _PartitionConsumer, waits: int = _WAITS) -> None:
+        self._consumers[topic, partition, waits] = reader
         while len(self._consumers) > _MAX_CONSUMERS:
             self._consumers.pop(next(iter(self._consumers))).consumer.close()
 
     def _fetch_messages(
-        self, reader: _UnitConsumer, place: TopicPartition, start: int, to: int, number: int
+        self, reader: _PartitionConsumer, place: TopicPartition, start: int, to: int, number: int
     ) -> Iterator[Message]:
         where, position, last_message_at = f"{place.topic}[{place.partition}]", start, time.monotonic()
         consumer = reader.consumer

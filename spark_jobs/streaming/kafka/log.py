@@ -1,4 +1,4 @@
-"""The unit log on Kafka: its topics, and their readers (`consumer.py`) and writers (`producer.py`)."""
+"""The log on Kafka: its topics, and their readers (`consumer.py`) and writers (`producer.py`)."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ class _TopicDescription:
 
     described_at: float
     id: str
-    units: list[int]
+    partitions: list[int]
 
 
 class Kafka:
-    """The unit log on Kafka; clients are created on first use, and cached. Not thread-safe.
+    """The log on Kafka; clients are created on first use, and cached. Not thread-safe.
 
     A topic that is read may be a union of several (`runtime.topic_union`).
     """
@@ -112,14 +112,14 @@ class Kafka:
     # ---- what is there
 
     def create(self, topics: Mapping[str, int] | Iterable[TopicSpec]) -> None:
-        """Create missing topics in one call, from their specs or numbers of units; when it returns, brokers know them.
+        """Create missing topics in one call, from their specs or numbers of partitions; then brokers know them.
 
         Raises `LogUnavailableError`.
         """
         specs = list(starmap(TopicSpec, topics.items()) if isinstance(topics, Mapping) else topics)
         if not specs:
             return
-        new_topics = [NewTopic(spec.name, spec.units, 1, config=_topic_config(spec)) for spec in specs]
+        new_topics = [NewTopic(spec.name, spec.partitions, 1, config=_topic_config(spec)) for spec in specs]
         for name, future in self._admin.create_topics(
             new_topics, operation_timeout=30, request_timeout=self._timeout
         ).items():
@@ -203,19 +203,19 @@ class Kafka:
             raise self._unavailable(topic, error) from error
 
     def _offsets_for_time(self, topic: str, seconds: float) -> dict[int, int]:
-        highs = {unit: bounds.high for unit, bounds in self._offset_bounds(topic).items()}
-        partitions = [TopicPartition(topic, unit) for unit in highs]
+        highs = {partition: bounds.high for partition, bounds in self._offset_bounds(topic).items()}
+        partitions = [TopicPartition(topic, partition) for partition in highs]
         offsets = self._offsets(partitions, OffsetSpec.for_timestamp(ceil(seconds * 1000)))
-        return {unit: offsets[unit] if offsets[unit] >= 0 else high for unit, high in highs.items()}
+        return {partition: offsets[partition] if offsets[partition] >= 0 else high for partition, high in highs.items()}
 
     def _offset_bounds(self, topic: str) -> dict[int, OffsetBounds]:
-        partitions = [TopicPartition(topic, unit) for unit in self._topic(topic).units]
+        partitions = [TopicPartition(topic, partition) for partition in self._topic(topic).partitions]
         asked_at, low_watermarks = self._low_watermarks.get(topic, (float("-inf"), {}))
         if time.monotonic() - asked_at > _LOW_WATERMARK_SECONDS or len(low_watermarks) < len(partitions):
             low_watermarks = self._end_offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
             self._low_watermarks[topic] = (time.monotonic(), low_watermarks)
         highs = self._end_offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        return {unit: OffsetBounds(low_watermarks[unit], highs[unit]) for unit in sorted(highs)}
+        return {partition: OffsetBounds(low_watermarks[partition], highs[partition]) for partition in sorted(highs)}
 
     def _end_offsets(self, partitions: Sequence[TopicPartition], spec: Any) -> dict[int, int]:
         offsets = self._offsets(partitions, spec)
@@ -232,9 +232,9 @@ class Kafka:
         return {partition.partition: future.result().offset for partition, future in futures.items()}
 
     def delete(self, topic: str, before: Mapping[int, int]) -> None:
-        """Delete the messages of each unit before an offset."""
+        """Delete the messages of each partition before an offset."""
         self._low_watermarks.pop(topic, None)
-        positions = [TopicPartition(topic, unit, offset) for unit, offset in before.items()]
+        positions = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
         for future in self._admin.delete_records(positions, request_timeout=self._timeout).values():
             try:
                 future.result()
@@ -243,16 +243,16 @@ class Kafka:
 
     # ---- reading
 
-    def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
+    def fetch(self, topic: str, partition: int, start: int, to: int) -> Iterator[Message]:
         if start < to:
-            yield from self._readers.fetch(*partition_of(topic, unit), start, to, number=unit)
+            yield from self._readers.fetch(*partition_of(topic, partition), start, to, number=partition)
 
-    def follow(self, topic: str, unit: int, start: int, seconds: float) -> Sequence[Message]:
-        return self._readers.follow(*partition_of(topic, unit), start, seconds)
+    def follow(self, topic: str, partition: int, start: int, seconds: float) -> Sequence[Message]:
+        return self._readers.follow(*partition_of(topic, partition), start, seconds)
 
     def follow_topics(self, starts: Mapping[str, int], seconds: float) -> Mapping[str, Sequence[Message]]:
-        """Return the available messages of topics of one unit from these offsets on, or wait up to `seconds` for the
-        first of any; raises as `follow` does.
+        """Return the available messages of topics of one partition from these offsets on, or wait up to `seconds` for
+        the first of any; raises as `follow` does.
         """
         return self._readers.follow_topics(starts, seconds)
 
@@ -291,7 +291,7 @@ class Kafka:
                     raise self._unavailable(writer, error) from error
 
     def appender(self, writer: str, topic: str) -> KafkaAppender:
-        """Open a log of one unit for writing; see `MessageLog`."""
+        """Open a log of one partition for writing; see `MessageLog`."""
         return KafkaAppender(self._transactional(writer), writer, topic, self._timeout)
 
     def close(self) -> None:
@@ -336,15 +336,15 @@ class Kafka:
             producer, max((self._last_round_id(*position) for position in positions), default=NO_ROUND)
         )
 
-    def _last_round_id(self, topic: str, unit: int, sender: int) -> RoundId:
-        """Return the round id of the last message of that sender in a unit; `NO_ROUND` if there is none."""
-        bounds = self.offset_bounds(topic)[unit]
+    def _last_round_id(self, topic: str, partition: int, sender: int) -> RoundId:
+        """Return the round id of the last message of that sender in a partition; `NO_ROUND` if there is none."""
+        bounds = self.offset_bounds(topic)[partition]
         start, step = bounds.high, _TAIL
         while start > bounds.low:
             start, end = max(bounds.low, start - step), start
             round_ids = [
                 round_id
-                for message in self.fetch(topic, unit, start, end)
+                for message in self.fetch(topic, partition, start, end)
                 if (round_id := _round_id_of(message, sender))
             ]
             if round_ids:

@@ -1,7 +1,8 @@
 """Writes to Kafka: messages with confirmed delivery, one transaction per round, a log with a single writer.
 
 While messages wait for a batch in flight, librdkafka polls without a pause whether they can be sent, which takes a core
-away from the broker. So messages are buffered until they are flushed, and flushed before more than one batch of a unit
+away from the broker. So messages are buffered until they are flushed, and flushed before more than one batch of a
+partition
 is queued.
 """
 
@@ -28,7 +29,7 @@ _TRANSIENT_ERRORS = {  # of a broker that is restarting, of a topic that is bein
 }  # fmt: skip
 _TOO_LARGE_ERRORS = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 
-_BATCH_BYTES = 4 << 20  # bytes of a unit that are sent together
+_BATCH_BYTES = 4 << 20  # bytes of a partition that are sent together
 _OVERHEAD_BYTES = 512  # bytes of a message in addition to its value, at most
 PRODUCER_CONFIG = {
     "linger_ms": 500, "batch_size": _BATCH_BYTES, "batch_num_messages": 1_000_000,
@@ -38,7 +39,7 @@ PRODUCER_CONFIG = {
 
 
 class _BatchedProducer:
-    """Passes messages to a producer in batches per unit; the last ones are sent by its flush."""
+    """Passes messages to a producer in batches per partition; the last ones are sent by its flush."""
 
     def __init__(self, producer: Producer, timeout: float, on_success: Callable[[Any], None] | None = None) -> None:
         self._producer = producer
@@ -68,15 +69,15 @@ class _BatchedProducer:
     def add(self, record: OutgoingRecord) -> None:
         """Queue a message; raises `RecordRefusedError` if it is too large."""
         record.check_size()
-        partition, size = (record.topic, record.unit), len(record.value) + _OVERHEAD_BYTES
-        if self._buffered_bytes[partition] and self._buffered_bytes[partition] + size > _BATCH_BYTES:
+        place, size = (record.topic, record.partition), len(record.value) + _OVERHEAD_BYTES
+        if self._buffered_bytes[place] and self._buffered_bytes[place] + size > _BATCH_BYTES:
             self.flush()
         headers: list[tuple[str, str | bytes | None]] = list(header_pairs(record.headers))
         value = None if record.is_null else record.value
         while True:
             try:
                 self._producer.produce(
-                    record.topic, value, key=record.key, partition=record.unit, headers=headers,
+                    record.topic, value, key=record.key, partition=record.partition, headers=headers,
                     timestamp=round(record.timestamp * 1000), on_delivery=self._on_delivery,
                 )  # fmt: skip
                 break
@@ -85,19 +86,26 @@ class _BatchedProducer:
             except KafkaException as error:
                 if error.args[0].code() not in _TOO_LARGE_ERRORS:
                     raise
-                raise _delivery_error(error.args[0], record.topic, record.unit, record.key, record.value) from error
-        self._buffered_bytes[partition] += size
+                raise _delivery_error(
+                    error.args[0], record.topic, record.partition, record.key, record.value
+                ) from error
+        self._buffered_bytes[place] += size
 
     def flush(self) -> int:
         """Wait until all messages are delivered; returns how many are not, within the timeout."""
         self._buffered_bytes.clear()
-        return self._producer.flush(self._timeout)
+        try:
+            return self._producer.flush(self._timeout)
+        except SystemError:  # the client has logged a fatal error, and lost it; the next call to it says it again
+            return self._producer.flush(self._timeout)
 
 
-def _delivery_error(error: KafkaError, topic: str, unit: int, key: bytes | None, value: bytes | None) -> StreamError:
+def _delivery_error(
+    error: KafkaError, topic: str, partition: int, key: bytes | None, value: bytes | None
+) -> StreamError:
     """Return the error for a message that was not delivered, with its place and the remedy."""
     size = len(key or b"") + len(value or b"")
-    what = f"{topic}[{unit}]: a record of {size:,} bytes"
+    what = f"{topic}[{partition}]: a record of {size:,} bytes"
     if error.code() in _TOO_LARGE_ERRORS:
         return RecordRefusedError(
             f"{what} is larger than the topic takes ({error.str()}); set max.message.bytes of {topic} to "
@@ -129,7 +137,7 @@ class KafkaSender:
 
 
 class KafkaAppender:
-    """The single writer of a log of one unit."""
+    """The single writer of a log of one partition."""
 
     def __init__(self, producer: Producer, writer: str, topic: str, timeout: float) -> None:
         self._producer = producer

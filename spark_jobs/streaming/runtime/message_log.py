@@ -18,23 +18,23 @@ _HEADER_BYTES = 10  # that Kafka adds to a header, at most: the lengths of its n
 _RECORD_BYTES = 128  # that Kafka adds to a record that is sent alone, at most: the batch's header, lengths, times
 WriterPosition = tuple[
     str, int, int
-]  # where a writer publishes: a topic, its unit, and the sender's number in stamps there
+]  # where a writer publishes: a topic, its partition, and the sender's number in stamps there
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic as it is created: its number of units, and which messages it retains.
+    """A topic as it is created: its number of partitions, and which messages it retains.
 
     Messages are retained until they are deleted, or for `retention_seconds`, about; `compacted`: only the newest one of
     each key. With `log_append_time` the broker sets the times of messages, not their writer.
 
     Example:
-        >>> TopicSpec("pairs.results", units=2).compacted
+        >>> TopicSpec("pairs.results", partitions=2).compacted
         False
     """
 
     name: str
-    units: int = 1
+    partitions: int = 1
     compacted: bool = False
     retention_seconds: float | None = None
     log_append_time: bool = False
@@ -42,13 +42,13 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRecord:
-    """A message to be sent: topic and unit, its bytes, its headers, its key.
+    """A message to be sent: topic and partition, its bytes, its headers, its key.
 
     `timestamp` is in seconds since 1970; 0: now. With `is_null` it has no value.
     """
 
     topic: str
-    unit: int
+    partition: int
     value: bytes
     headers: Mapping[str, bytes] = field(default_factory=dict)
     key: bytes | None = None
@@ -66,12 +66,12 @@ class OutgoingRecord:
         """Raise `RecordRefusedError` if it takes more than `limit` bytes."""
         if self.size > limit:
             raise RecordRefusedError(
-                f"{self.topic}[{self.unit}]: a record of {self.size:,} bytes; at most {limit:,} can be sent"
+                f"{self.topic}[{self.partition}]: a record of {self.size:,} bytes; at most {limit:,} can be sent"
             )
 
 
 class Appender(Protocol):
-    """The single writer of a log of one unit; opening the log again fences this one."""
+    """The single writer of a log of one partition; opening the log again fences this one."""
 
     def append(self, values: Sequence[bytes]) -> int:
         """Append all values or none, and return the offset of the last.
@@ -81,7 +81,7 @@ class Appender(Protocol):
 
 
 class RecordSender(Protocol):
-    """Sends messages to units."""
+    """Sends messages to partitions."""
 
     def send(self, record: OutgoingRecord) -> None:
         """Send a message; its delivery is guaranteed once the context of `MessageLog.record_sender` ends.
@@ -91,10 +91,10 @@ class RecordSender(Protocol):
 
 
 class MessageLog(Protocol):
-    """Topics with one log per unit; offsets ascend and may have gaps."""
+    """Topics with one log per partition; offsets ascend and may have gaps."""
 
     def offset_bounds(self, topic: str) -> Mapping[int, OffsetBounds]:
-        """Return the offsets that each unit of a topic holds; raises `UnknownTopicError`, `LogUnavailableError`."""
+        """Return the offsets that each partition holds; raises `UnknownTopicError`, `LogUnavailableError`."""
 
     def ids(self, *topics: str) -> Mapping[str, str]:
         """Return the ids of topics by name; of a topic union, those of all its topics. A recreated topic has a new id.
@@ -103,16 +103,16 @@ class MessageLog(Protocol):
         """
 
     def offsets_for_time(self, topic: str, seconds: float) -> Mapping[int, int]:
-        """Return per unit the offset of the first message appended at `seconds` (since 1970) or later, else the end
-        offset.
+        """Return per partition the offset of the first message appended at `seconds` (since 1970) or later, else the
+        end offset.
 
         Raises as `offset_bounds` does.
         """
 
-    def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
+    def fetch(self, topic: str, partition: int, start: int, to: int) -> Iterator[Message]:
         """Yield the messages at offsets [start, to); raises `MessagesLostError`, `LogUnavailableError`."""
 
-    def follow(self, topic: str, unit: int, start: int, seconds: float) -> Sequence[Message]:
+    def follow(self, topic: str, partition: int, start: int, seconds: float) -> Sequence[Message]:
         """Return the available messages from offset `start` on, or wait up to `seconds` for the first.
 
         Raises as `fetch` does, except that a long wait for messages is no error.
@@ -130,8 +130,8 @@ class MessageLog(Protocol):
 
         A round that is not later than the last one that `writer` wrote to one of `positions` is dropped. The header
         `stamps.HEADER` of each record contains the round and the sender, since other senders may write to the same
-        unit. Raises `RecordRefusedError`.
+        partition. Raises `RecordRefusedError`.
         """
 
     def appender(self, writer: str, topic: str) -> Appender:
-        """Open a log of one unit for writing, and fence the previous writer with the same name `writer`."""
+        """Open a log of one partition for writing, and fence the previous writer with the same name `writer`."""

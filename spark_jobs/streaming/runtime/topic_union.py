@@ -1,7 +1,7 @@
-"""Several topics read as one: in `orders+items`, even units are partitions of `orders`, odd ones of `items`.
+"""Several topics read as one: in `orders+items`, even numbers are partitions of `orders`, odd ones of `items`.
 
-So a unit keeps its number when a topic gets more partitions. If a topic has fewer partitions than another one, the
-missing ones are units without messages.
+So a partition keeps its number when a topic gets more of them. If a topic has fewer than another one, the missing ones
+are partitions without messages.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ def topics_of(name: str) -> list[str]:
 
 
 def union_partitions(parts: Sequence[Mapping[int, T]], missing: T) -> dict[int, T]:
-    """Merge values by partition of each topic into values by unit of the union; `missing` for absent partitions."""
+    """Merge values by partition of each topic into values by number in the union; `missing` for absent partitions."""
     size = max(max(part, default=-1) + 1 for part in parts)
-    return {unit: parts[unit % len(parts)].get(unit // len(parts), missing) for unit in range(size * len(parts))}
+    return {
+        number: parts[number % len(parts)].get(number // len(parts), missing) for number in range(size * len(parts))
+    }
 
 
-def partition_of(name: str, unit: int) -> tuple[str, int]:
-    """Return the topic and the partition of a unit of a union."""
+def partition_of(name: str, number: int) -> tuple[str, int]:
+    """Return the topic and the partition that has a number in a union."""
     topics = topics_of(name)
-    return topics[unit % len(topics)], unit // len(topics)
+    return topics[number % len(topics)], number // len(topics)

@@ -65,7 +65,7 @@ class MemoryLog:
 
     def __init__(self, topics: Mapping[str, int]) -> None:
         self.topics: dict[str, list[list[Message]]] = {
-            name: [[] for _ in range(units)] for name, units in topics.items()
+            name: [[] for _ in range(partitions)] for name, partitions in topics.items()
         }
         self.log_start_offsets: dict[tuple[str, int], int] = defaultdict(int)
         self.calls_until_death: int | None = None
@@ -82,16 +82,16 @@ class MemoryLog:
     def recreate_topic(self, topic: str) -> None:
         """Delete a topic and recreate it with the same number of partitions."""
         self._creation_counts[topic] += 1
-        for unit in range(len(self.topics[topic])):
-            self.topics[topic][unit] = []
-            self.log_start_offsets[topic, unit] = self._log_end_offsets[topic, unit] = 0
+        for partition in range(len(self.topics[topic])):
+            self.topics[topic][partition] = []
+            self.log_start_offsets[topic, partition] = self._log_end_offsets[topic, partition] = 0
 
     def put(
-        self, topic: str, unit: int, value: bytes | None, timestamp: float = 1.0, *,
+        self, topic: str, partition: int, value: bytes | None, timestamp: float = 1.0, *,
         key: bytes | None = None, headers: Iterable[tuple[str, bytes | None]] = (),
     ) -> None:  # fmt: skip
         """Append a message as a producer outside the job would, at a time in seconds since 1970; None: no value."""
-        record = OutgoingRecord(topic, unit, value or b"", Headers(headers), key, is_null=value is None)
+        record = OutgoingRecord(topic, partition, value or b"", Headers(headers), key, is_null=value is None)
         self._append(record, timestamp)
 
     def offset_bounds(self, topic: str) -> dict[int, OffsetBounds]:
@@ -103,31 +103,31 @@ class MemoryLog:
 
     def _offset_bounds(self, topic: str) -> dict[int, OffsetBounds]:
         return {
-            unit: OffsetBounds(self.log_start_offsets[topic, unit], self._log_end_offsets[topic, unit])
-            for unit in range(len(self.topics[topic]))
+            partition: OffsetBounds(self.log_start_offsets[topic, partition], self._log_end_offsets[topic, partition])
+            for partition in range(len(self.topics[topic]))
         }
 
     def offsets_for_time(self, topic: str, seconds: float) -> dict[int, int]:
         return {
-            unit: next((m.offset for m in self.topics[topic][unit] if m.timestamp >= seconds), extent.high)
-            for unit, extent in self.offset_bounds(topic).items()
+            partition: next((m.offset for m in self.topics[topic][partition] if m.timestamp >= seconds), extent.high)
+            for partition, extent in self.offset_bounds(topic).items()
         }
 
-    def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
+    def fetch(self, topic: str, partition: int, start: int, to: int) -> Iterator[Message]:
         """Yield the messages of a partition at offsets [start, to)."""
         self._count_call()
-        number, (topic, unit) = unit, partition_of(topic, unit)
+        number, (topic, partition) = partition, partition_of(topic, partition)
         if start >= to:
             return
-        if start < self.log_start_offsets[topic, unit]:
-            raise MessagesLostError(f"{topic}[{unit}]: messages from offset {start} on are no longer available")
-        messages = self.topics[topic][unit]
+        if start < self.log_start_offsets[topic, partition]:
+            raise MessagesLostError(f"{topic}[{partition}]: messages from offset {start} on are no longer available")
+        messages = self.topics[topic][partition]
         first = bisect_left(messages, start, key=_OFFSET)
         for message in messages[first : bisect_left(messages, to, first, key=_OFFSET)]:
             yield message if message.partition == number else replace(message, partition=number)
 
-    def follow(self, topic: str, unit: int, start: int, seconds: float) -> list[Message]:
-        messages = list(self.fetch(topic, unit, start, self._log_end_offsets[topic, unit]))
+    def follow(self, topic: str, partition: int, start: int, seconds: float) -> list[Message]:
+        messages = list(self.fetch(topic, partition, start, self._log_end_offsets[topic, partition]))
         if not messages:
             time.sleep(min(seconds, 0.001))
         return messages
@@ -146,7 +146,9 @@ class MemoryLog:
         self, writer: str, round_id: RoundId, records: Iterable[OutgoingRecord], positions: Sequence[WriterPosition]
     ) -> None:
         self._count_call()
-        round_ids = [self._newest_rounds(topic, unit).get(sender, (0, 0)) for topic, unit, sender in positions]
+        round_ids = [
+            self._newest_rounds(topic, partition).get(sender, (0, 0)) for topic, partition, sender in positions
+        ]
         if round_id > max(round_ids, default=(0, 0)):
             for record in (pending := list(records)):
                 record.check_size()
@@ -164,30 +166,32 @@ class MemoryLog:
 
     def delete(self, topic: str, before: Mapping[int, int]) -> None:
         """Delete the messages of each partition before an offset, as Kafka's retention would."""
-        for unit, offset in before.items():
-            self.topics[topic][unit] = [message for message in self.topics[topic][unit] if message.offset >= offset]
-            self.log_start_offsets[topic, unit] = max(offset, self.log_start_offsets[topic, unit])
+        for partition, offset in before.items():
+            self.topics[topic][partition] = [
+                message for message in self.topics[topic][partition] if message.offset >= offset
+            ]
+            self.log_start_offsets[topic, partition] = max(offset, self.log_start_offsets[topic, partition])
 
     def truncate(self, topic: str) -> None:
         """Make the current messages of a topic unreadable, as Kafka's retention would."""
-        for unit in range(len(self.topics[topic])):
-            self.log_start_offsets[topic, unit] = self._log_end_offsets[topic, unit]
+        for partition in range(len(self.topics[topic])):
+            self.log_start_offsets[topic, partition] = self._log_end_offsets[topic, partition]
 
-    def _newest_rounds(self, topic: str, unit: int) -> Mapping[int, RoundId]:
+    def _newest_rounds(self, topic: str, partition: int) -> Mapping[int, RoundId]:
         """Return the newest round of each sender among the messages of a partition."""
-        messages = self.topics[topic][unit]
-        written = self._written.get((topic, unit))
+        messages = self.topics[topic][partition]
+        written = self._written.get((topic, partition))
         if written is None or written.messages is not messages or len(messages) < written.count:
-            written = self._written[topic, unit] = _WrittenRounds(messages)
+            written = self._written[topic, partition] = _WrittenRounds(messages)
         return written.catch_up()
 
     def _append(self, record: OutgoingRecord, timestamp: float = 1.0) -> None:
-        partition = (record.topic, record.unit)
-        messages = self.topics[record.topic][record.unit]
-        offset, headers = self._log_end_offsets[partition], Headers(header_pairs(record.headers))
+        place = (record.topic, record.partition)
+        messages = self.topics[record.topic][record.partition]
+        offset, headers = self._log_end_offsets[place], Headers(header_pairs(record.headers))
         timestamp = record.timestamp or timestamp
-        messages.append(Message(offset, record.value, timestamp, headers, record.key, record.is_null, record.unit))
-        self._log_end_offsets[partition] += 1 + len(messages) % 2
+        messages.append(Message(offset, record.value, timestamp, headers, record.key, record.is_null, record.partition))
+        self._log_end_offsets[place] += 1 + len(messages) % 2
 
     def _count_call(self) -> None:
         if self.calls_until_death is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 
 import pytest
@@ -165,6 +166,9 @@ def test_a_topic_that_is_recreated_is_empty_and_has_another_id_and_one_that_grow
     sent(log, topic, b"a", b"b")
     first = log.ids(topic)
     add_partitions(kafka.address, topic, 3)
+    until = time.monotonic() + 30
+    while len(log.offset_bounds(topic)) < 3 and time.monotonic() < until:
+        time.sleep(0.1)
     assert len(log.offset_bounds(topic)) == 3 and log.ids(topic) == first and topic in log.all_topics()
     log.remove([topic, f"{topic}-nowhere"])
     log.create({topic: 1})

@@ -93,7 +93,7 @@ class StepResult:
         """The total bytes sent to each unit downstream, including this round."""
         counts = Counter(self.unit_round.previous.notes.get("sent", {}))
         for record in self.outcome.records:
-            counts[receiver_name(record.topic, record.unit)] += len(record.value)
+            counts[receiver_name(record.topic, record.partition)] += len(record.value)
         return dict(counts)
 
 

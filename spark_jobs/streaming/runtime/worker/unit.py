@@ -306,7 +306,7 @@ def _read_bytes(version: StateSnapshot) -> int:
 def _end_markers(stage: Stage, result: StepResult) -> Iterator[OutgoingRecord]:
     """Yield the end markers of a round, one for each unit downstream."""
     unit_round, output = result.unit_round, result.output
-    counts = Counter((record.topic, record.unit) for record in result.outcome.records)
+    counts = Counter((record.topic, record.partition) for record in result.outcome.records)
     starts = {partition: start for partition, (start, to) in unit_round.ranges.items() if to > start}
     for topic, units in stage.outlets.items():
         for unit in range(units):

@@ -103,3 +103,13 @@ def test_a_record_is_sent_as_it_is() -> None:
         {"topic": "good", "value": None, "key": b"k", "partition": 1, "headers": list(pairs),
          "timestamp": 1_699_999_999_123}
     ]  # fmt: skip
+
+
+def test_a_fatal_error_that_the_client_loses_while_it_logs_it_is_the_error_of_the_next_call() -> None:
+    """Its flush fails without an exception then, as it does now and then where another writer has fenced this one."""
+    producer = Mock()
+    producer.flush.side_effect = [SystemError("returned NULL without setting an exception"), 0]
+    producer.commit_transaction.side_effect = KafkaException(KafkaError(KafkaError._FENCED, fatal=True))
+    with pytest.raises(KafkaException) as raised:
+        write_transaction(producer, [OutgoingRecord("good", 0, b"1")], 1.0)
+    assert raised.value.args[0].code() == KafkaError._FENCED

@@ -85,7 +85,7 @@ class Receivers:
         """What they ack of the fold and of roots, and what they count, in a round."""
         fold, roots, numbers, self.number = 0, Counter[int](), Counter[str](), self.number + 1
         for unit in range(self.units):
-            messages = [Message(0, record.value) for record in records_of(buffers) if record.unit == unit]
+            messages = [Message(0, record.value) for record in records_of(buffers) if record.partition == unit]
             step_input = Input("count", unit, Round(1, self.number, 1.0, VERSIONS), messages)
             output = Count(exactly_once=True, emit_interval=5.0)(self.states[unit], step_input)
             self.states[unit] = output.state
