@@ -22,12 +22,14 @@ SEED = 1
 
 
 def test_every_row_is_counted_once_whatever_dies(make_job: Callable[..., StreamJob], kafka: Running) -> None:
-    """Worker, driver, JVM and broker are killed, states and checkpoints deleted, in a random order.
+    """Worker, driver, JVM and broker are killed, states and checkpoints deleted, in a random order; two units share 24
+    partitions.
 
     What is deleted ends the application, and so does the kill that follows: it is started once for both.
     """
     flows = Flows(240_000, seed=SEED, sips=200, rate=15_000, disorder=0.02)
-    job = make_job(flows, size=1_000, admitted=2, SPRINGLINE_STREAM_TRIGGER_INTERVAL="0.2")  # 60 rounds, over 12 s
+    interval = {"SPRINGLINE_STREAM_TRIGGER_INTERVAL": "0.2"}
+    job = make_job(flows, size=1_000, admitted=2, partitions=24, **interval)  # 60 rounds, over 12 s
 
     def lose_states_and_jvm() -> None:
         job.lose_states()

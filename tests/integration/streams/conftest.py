@@ -43,9 +43,11 @@ def ended(create: Callable[..., Application]) -> Iterator[Callable[..., Any]]:
 def make_job(kafka: Running, tmp_path: Path) -> Iterator[Callable[..., StreamJob]]:
     """Makes a job whose topic holds rows, so many a message."""
 
-    def create(number: int, flows: Flows, *, size: int = 1_000, admitted: int = 3, **settings: str) -> StreamJob:
+    def create(
+        number: int, flows: Flows, *, size: int = 1_000, admitted: int = 3, partitions: int = 2, **settings: str
+    ) -> StreamJob:
         job = StreamJob(kafka, tmp_path / f"home-{number}", admitted=admitted, **settings)
-        job.feed(flows, size=size)
+        job.feed(flows, size=size, partitions=partitions)
         return job
 
     yield from ended(create)

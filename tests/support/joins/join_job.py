@@ -40,12 +40,12 @@ class JoinJob(Application):
     def feed(self, rows: Mapping[str, Sequence[Row]], in_a_message: int) -> None:
         """Send rows of each topic, in messages of so many lines, to the partitions in turn."""
         with closing(Kafka(Cluster(self.kafka.address))) as log:
-            log.create(dict.fromkeys(rows, 2))
+            log.create(dict.fromkeys(rows, 3))
             with log.record_sender() as sending:
                 for topic, own in rows.items():
                     for number, first in enumerate(range(0, len(own), in_a_message)):
                         lines = (",".join(map(str, row)) for row in own[first : first + in_a_message])
-                        sending.send(OutgoingRecord(topic, number % 2, "\n".join(lines).encode()))
+                        sending.send(OutgoingRecord(topic, number % 3, "\n".join(lines).encode()))
 
     def pairs(self) -> Counter[tuple[int, int]]:
         """The pairs of ids, as a plain consumer sees them that reads what is committed."""

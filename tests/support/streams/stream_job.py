@@ -26,7 +26,7 @@ SQL = "SELECT sip, type, count(*) AS rows, sum(bytes) AS bytes FROM {name} GROUP
 
 
 class StreamJob(Application):
-    """A job over net flows: sums over windows of five seconds, on two units of a topic, with two reducers."""
+    """A job over net flows: sums over windows of five seconds, by two mappers and two reducers."""
 
     def __init__(self, kafka: Running, home: Path, *, admitted: int, **settings: str) -> None:
         name = f"flows_{uuid.uuid4().hex[:8]}"
@@ -34,10 +34,10 @@ class StreamJob(Application):
 
     # ---- what it reads and writes
 
-    def feed(self, flows: Flows, *, size: int) -> None:
+    def feed(self, flows: Flows, *, size: int, partitions: int = 2) -> None:
         """Send all rows, as CSV."""
         with self.kafka.log() as log:
-            log.create({self.name: 2})
+            log.create({self.name: partitions})
             send(log, self.name, (TimedMessage(0.0, value) for value in flows.messages(size=size)))
 
     def results(self, incarnation: int = 1) -> Counter[str]:

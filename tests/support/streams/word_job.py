@@ -15,11 +15,11 @@ from tests.support.servers.servers import Running
 from tests.support.streams.application import Application
 from tests.support.streams.stream_job import read_committed
 
-PARTITIONS = 2
+PARTITIONS = 5  # of which two units read two and three
 
 
 class WordJob(Application):
-    """A word count over a topic of two partitions; `table` are lines of its table, `tracking` of that of tracking."""
+    """A word count over a topic of five partitions; `table` are lines of its table, `tracking` of that of tracking."""
 
     def __init__(
         self, kafka: Running, home: Path, *, tracking: str = "", table: str = "", admitted: int = 20, **settings: str
