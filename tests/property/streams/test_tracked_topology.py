@@ -59,7 +59,7 @@ def new_simulation(folder: Path, delivery: Delivery, leaks: Leaks | Callable[[St
             return step
         return Leaky(step, leaks) if isinstance(leaks, Leaks) else leaks(step)
 
-    return TrackedSimulation(job, folder, wrap=wrap)
+    return TrackedSimulation(job, folder, partitions=5, wrap=wrap)
 
 
 def losing_fold_acks(step: Step) -> Step:

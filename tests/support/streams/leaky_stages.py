@@ -103,7 +103,7 @@ class Leaky:
 def _names_of_acks(batch: pa.RecordBatch) -> np.ndarray:
     """The roots of acks, as names; those of folds have none: if one is lost, an audit makes up for it."""
     roots = batch.column("root").to_numpy() if "root" in batch.schema.names else np.empty(0, np.uint64)
-    return np.column_stack([roots, np.full(roots.size, NO_UNIT), np.zeros(roots.size)]).astype(np.uint64)
+    return _names(roots, NO_UNIT, np.zeros(roots.size))
 
 
 def _names_of_tuples(tuples: TupleBatch, unit: int) -> np.ndarray:
@@ -112,7 +112,12 @@ def _names_of_tuples(tuples: TupleBatch, unit: int) -> np.ndarray:
     starts = np.cumsum(tuples.counts) - tuples.counts
     numbers = tuples.firsts[rows] + np.arange(rows.size) - starts[rows]
     receiver = unit if tuples.kind is TupleKind.FOLDED else NO_UNIT
-    return np.column_stack([tuples.roots[rows], np.full(rows.size, receiver), numbers]).astype(np.uint64)
+    return _names(tuples.roots[rows], receiver, numbers)
+
+
+def _names(roots: np.ndarray, receiver: int, numbers: np.ndarray) -> np.ndarray:
+    """Three columns of one type: an id of a partition after the second has more bits than a float."""
+    return np.column_stack([roots, np.full(roots.size, receiver, np.uint64), numbers.astype(np.uint64)])
 
 
 def roots_of_names(names: np.ndarray, texts: Mapping[tuple[int, int], bytes], units: int) -> set[int]:
