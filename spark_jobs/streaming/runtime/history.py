@@ -64,7 +64,7 @@ class _TaskLoopEndLine(_Line, tag="task-loop-end"):
 
 
 _LINES: Codec[_RoundLine | _BroadcastLine | _PoisonLine | _TaskLoopEndLine] = Codec(
-    _RoundLine | _BroadcastLine | _PoisonLine | _TaskLoopEndLine, 1, "a line of the rounds log",
+    _RoundLine | _BroadcastLine | _PoisonLine | _TaskLoopEndLine, 2, "a line of the rounds log",
     "run the job with the version that wrote it, or reset the job",
 )  # fmt: skip
 

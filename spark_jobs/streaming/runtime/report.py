@@ -108,7 +108,7 @@ class UnitReport:
 
 
 _REPORTS: Codec[UnitReport] = Codec(
-    UnitReport, 1, "the report of a unit", "run the job with the version that wrote it, or reset the job"
+    UnitReport, 2, "the report of a unit", "run the job with the version that wrote it, or reset the job"
 )
 
 

@@ -43,8 +43,8 @@ def test_a_plan_comes_back_as_it_was_written(plan: RoundPlan) -> None:
 
 def test_a_line_of_another_version_is_refused_with_the_remedy() -> None:
     """A driver that passed it over would plan its rounds again."""
-    line = write_line(BroadcastValue("digest", {"a": 1})).replace(b'"form":1', b'"form":2')
-    with pytest.raises(FormatVersionError, match=r"offset 7: a line of the rounds log has format 2.*reset the job"):
+    line = write_line(BroadcastValue("digest", {"a": 1})).replace(b'"form":2', b'"form":1')
+    with pytest.raises(FormatVersionError, match=r"offset 7: a line of the rounds log has format 1.*reset the job"):
         read_line(Message(7, line))
 
 
