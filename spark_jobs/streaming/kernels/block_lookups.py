@@ -71,19 +71,3 @@ def code_texts_in_blocks(data, starts, lengths, first, codes, slots, hashes, end
                 slot = (slot + np.uint64(1)) & mask
             codes[row] = code
     return starts.size
-
-
-@njit(cache=True, nogil=True)
-def code_places(places, size):  # type: ignore[no-untyped-def]
-    """Return the code of each number below `size`, from 1 by first appearance, and how many codes there are."""
-    dense = np.zeros(size, np.int32)
-    codes = np.empty(places.size, np.int32)
-    count = 0
-    for i in range(places.size):
-        code = dense[places[i]]
-        if code == 0:
-            count += 1
-            code = count
-            dense[places[i]] = code
-        codes[i] = code
-    return codes, count

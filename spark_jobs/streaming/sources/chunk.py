@@ -41,15 +41,6 @@ class NumberColumn:
         return bits
 
 
-def concat_numbers(parts: Sequence[NumberColumn]) -> NumberColumn:
-    """Return columns of the same type, at least one, as one."""
-    values = np.concatenate([part.values for part in parts])
-    if not any(part.valid.size for part in parts):
-        return NumberColumn(values)
-    valid = [part.valid if part.valid.size else np.ones(part.values.size, np.bool_) for part in parts]
-    return NumberColumn(values, np.concatenate(valid))
-
-
 @dataclass(frozen=True, slots=True)
 class TextColumn:
     """A column of UTF-8 texts stored in `data`; a length below 0 is null."""

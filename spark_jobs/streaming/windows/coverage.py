@@ -8,12 +8,9 @@ None means the time before all rows.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import pyarrow as pa
 
 from springline.spark_jobs.streaming.windows.measures import Measure
 from springline.spark_jobs.streaming.windows.multi_query import Cube
@@ -31,16 +28,6 @@ class CoverageChange:
     version: int
     high: int | None
     measure_starts: MeasureStarts
-
-    def buffer(self) -> pa.RecordBatch:
-        """Encode the change as a buffer without rows."""
-        content = json.dumps([self.unit, self.version, self.high, self.measure_starts], sort_keys=True)
-        return pa.RecordBatch.from_arrays([], schema=pa.schema([], metadata={"coverage": content}))
-
-    @staticmethod
-    def read(metadata: Mapping[bytes, bytes]) -> CoverageChange | None:
-        """Decode the change from a schema's metadata; None for a buffer of partials. The inverse of `buffer`."""
-        return CoverageChange(*json.loads(metadata[b"coverage"])) if b"coverage" in metadata else None
 
 
 def current_coverage(previous: MeasureStarts, cubes: Iterable[Cube], high: int | None) -> MeasureStarts:

@@ -3,10 +3,6 @@
 A row is late if an earlier row of the same partition has closed its slice. Which rows are late therefore depends only
 on the partition, neither on rounds nor on the progress of others. Late rows go to the dead-letter queue.
 
-A mapper aggregates rows before it sends them, unless that would hardly make them fewer (`forwarded_rows`); `ratios` in
-its state has the partials per row of the last round of each cube. In place of several cubes it sends their base
-(`base_cubes`).
-
 The watermark is the least of the greatest times seen in the unit's partitions (`state.watermarks.SourceTime`); a
 reducer subtracts each query's lateness from it.
 
@@ -33,15 +29,12 @@ from springline.spark_jobs.streaming.sources.decoder import Decoder
 from springline.spark_jobs.streaming.sources.schema import MICROS, Stream
 from springline.spark_jobs.streaming.tracking.replay.message_mode import Spring
 from springline.spark_jobs.streaming.windows.aggregation.dictionary import DictionaryEncoder
-from springline.spark_jobs.streaming.windows.aggregation.forwarded_rows import FORWARD_ABOVE, ForwardedRows
 from springline.spark_jobs.streaming.windows.aggregation.grouping import Buffer, Grouping, split_batch
-from springline.spark_jobs.streaming.windows.aggregation.row_layout import can_forward
 from springline.spark_jobs.streaming.windows.aggregation.row_partials import RowPartials
-from springline.spark_jobs.streaming.windows.base_cubes import BaseCube, with_bases
 from springline.spark_jobs.streaming.windows.coverage import CoverageChange, current_coverage
 from springline.spark_jobs.streaming.windows.errors import computing
-from springline.spark_jobs.streaming.windows.group_messages import PartialsOrigin
-from springline.spark_jobs.streaming.windows.multi_query import Cube, ScanPass, Slices, cubes_of, passes_of
+from springline.spark_jobs.streaming.windows.multi_query import Cube, Slices, cubes_of, passes_of
+from springline.spark_jobs.streaming.windows.payload import Origin, Partials, encode_payload
 from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 from springline.spark_jobs.streaming.windows.state.triggers import WindowClosing, closing_of, next_closing
 from springline.spark_jobs.streaming.windows.state.watermarks import PartitionTime, SourceTime
@@ -77,15 +70,14 @@ class Mapper:
             mapper_round.add(chunk)
         buffers: dict[int, list[pa.RecordBatch]] = {unit: [] for unit in range(self._units)}
         if scalars.get("version") != registry_json["version"]:
-            change_buffer = CoverageChange(step_input.unit, registry_json["version"], before.high, coverage).buffer()
+            change = CoverageChange(step_input.unit, registry_json["version"], before.high, coverage)
             for unit in buffers:
-                buffers[unit].append(change_buffer)
+                buffers[unit].append(encode_payload(change))
         groups = 0
-        origin = PartialsOrigin.of_round(step_input.ranges).encode()
+        origin = Origin.of_round(step_input.ranges)
         for name, unit, batch in mapper_round.buffers(self._units):
             groups += batch.num_rows
-            metadata = {**(batch.schema.metadata or {}), "cube": name, "from": origin}
-            buffers[unit].append(batch.replace_schema_metadata(metadata))
+            buffers[unit].append(encode_payload(Partials(name, batch, origin)))
         timeout, quiet_seconds = stream.idle_timeout, step_input.round.quiet_seconds
         resumes = timeout is not None and quiet_seconds >= timeout
         time = before.after_round(mapper_round.partitions, clock, resumes=resumes)
@@ -97,7 +89,6 @@ class Mapper:
             "version": registry_json["version"],
             "coverage": coverage,
             "values": mapper_round.encoder.sizes() or scalars.get("values", {}),
-            "ratios": mapper_round.ratios(),
         }
         counts = (
             Counter({"rows": mapper_round.rows, "groups": groups, "late": mapper_round.late_rows})
@@ -125,7 +116,7 @@ class Mapper:
             queries = {query.name: query for query in registry.queries(self._stream)}
             cubes = cubes_of(queries.values(), stream)
             closings = frozenset(closing_of(cube, queries[name].window) for cube in cubes for name in cube.queries)
-            self._cached_queries = (registry_json, _Queries(stream, cubes, with_bases(cubes), closings))
+            self._cached_queries = (registry_json, _Queries(stream, cubes, closings))
         return self._cached_queries[1]
 
 
@@ -136,13 +127,10 @@ def tracked_mapper(stream: str, units: int) -> Spring:
 
 @dataclass(frozen=True)
 class _Queries:
-    """The cubes of all queries over a stream, those that are sent, bases in the place of several, and when windows
-    close.
-    """
+    """The cubes of all queries over a stream, and when windows close."""
 
     stream: Stream
     cubes: tuple[Cube, ...]
-    sent_cubes: tuple[Cube, ...]
     closings: frozenset[WindowClosing]
 
     def closing_timer(self, high: int | None, clock: float, idle_since: float) -> float | None:
@@ -170,10 +158,8 @@ class _MapperRound:
         self.late_rows = 0
         self.late_by_query: Counter[str] = Counter()
         self.dead: list[DeadLetter] = []
-        self._previous_ratios: dict[str, float] = dict(scalars.get("ratios", {}))
-        self._cubes = {cube.id for cube in queries.sent_cubes}
-        passes = passes_of(queries.sent_cubes, scalars.get("values", {}))
-        self._groupings = [self._grouping(scan_pass) for scan_pass in passes]
+        passes = passes_of(queries.cubes, scalars.get("values", {}))
+        self._groupings = [Grouping(scan_pass, self.encoder) for scan_pass in passes]
         row_cubes = [cube for cube in queries.cubes if not cube.width]
         self._row_partials = [RowPartials(cube, self.encoder) for cube in row_cubes]
         self._queries: dict[Slices, list[str]] = {}
@@ -224,7 +210,7 @@ class _MapperRound:
         return np.repeat([partition for partition, _ in parts], sizes), np.concatenate(positions)
 
     def buffers(self, units: int) -> Iterator[Buffer]:
-        """Yield (cube, downstream unit, partials or rows), sorted by cube and unit."""
+        """Yield (cube, downstream unit, partials), sorted by cube and unit."""
         buffers: list[Buffer] = []
         for grouping in self._groupings:
             with computing(grouping.queries):
@@ -236,21 +222,6 @@ class _MapperRound:
             ]
         buffers.sort(key=lambda buffer: buffer[:2])
         yield from (buffer for buffer in buffers if buffer[2].num_rows)
-
-    def ratios(self) -> dict[str, float]:
-        """Return the partials per row of each cube that is alone in its pass, as far as they were measured."""
-        ratios = {name: ratio for name, ratio in self._previous_ratios.items() if name in self._cubes}
-        for grouping in self._groupings:
-            ratios |= grouping.ratios()
-        return dict(sorted(ratios.items()))
-
-    def _grouping(self, scan_pass: ScanPass) -> Grouping | ForwardedRows:
-        """Return how the rows of a pass are sent: as partials, or as they are where partials are hardly fewer."""
-        ratio = self._previous_ratios.get(scan_pass.cubes[0].id, 0.0)
-        is_plain = len(scan_pass.cubes) == 1 and not isinstance(scan_pass.cubes[0], BaseCube)
-        if is_plain and ratio > FORWARD_ABOVE and can_forward(scan_pass.measures):
-            return ForwardedRows(scan_pass, self.encoder)
-        return Grouping(scan_pass, self.encoder)
 
     def _late_flags(
         self, chunk: Chunk, slices: Slices, parts: Parts, after: Mapping[int, PartitionTime], inside: Flags

@@ -1,8 +1,5 @@
 """The reducer: merges the partials of its groups from all mappers into windows; emits each window once, when closed.
 
-Rows that mappers have forwarded are stored as they are until one of their slices is closed, and then aggregated.
-Partials of a base cube are stored until their slice is closed, and then rolled up to its members.
-
 A window [begin, end) is closed when the watermark (`watermarks`) has passed its end by the query's lateness; a window
 of rows is closed when the positions of all its rows are certain. Windows without rows give no results. For a landmark
 window the reducer emits a group at the end of each interval in which the group had rows; for the other groups the
@@ -12,24 +9,22 @@ only with units that were idle or that started later than the others.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from springline.persistence.model.codec import from_json_value, to_json_value
-from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State
+from springline.persistence.model.codec import from_json_value
+from springline.spark_jobs.streaming.runtime.step import Input, Output, State
 from springline.spark_jobs.streaming.sources.schema import MICROS, Stream
 from springline.spark_jobs.streaming.tracking.replay.message_mode import Sink
-from springline.spark_jobs.streaming.windows.coverage import CoverageChange, Spans, apply_change, covered_span
-from springline.spark_jobs.streaming.windows.errors import InvalidPartialError
+from springline.spark_jobs.streaming.windows.coverage import CoverageChange, apply_change, covered_span
 from springline.spark_jobs.streaming.windows.measures import measures_of
 from springline.spark_jobs.streaming.windows.multi_query import Cube, cubes_of
+from springline.spark_jobs.streaming.windows.payload import Partials, decode_payload
 from springline.spark_jobs.streaming.windows.query import Query
 from springline.spark_jobs.streaming.windows.registry import QueryRegistry
+from springline.spark_jobs.streaming.windows.state.cube_state import UnitRound
 from springline.spark_jobs.streaming.windows.state.reducer_state import ReducerState
-from springline.spark_jobs.streaming.windows.state.watermarks import EventTime
 
 _RegistryContent = tuple[Stream, dict[str, Query], tuple[Cube, ...]]
 
@@ -48,57 +43,40 @@ class Reducer:
         stream, queries, cubes = self._read_registry(registry_json)
         ids = {cube.id for cube in cubes}
         measures = {query.name: measures_of(query.aggregates) for query in queries.values()}
-        counts: Counter[str] = Counter()
-        buffers = [_read_buffer(step_input, message) for message in step_input.messages]
-        newer = _newer_cubes(state.scalars.get("newer", {}), buffers, registry_json["version"], ids)
-        spans: Spans = state.scalars.get("spans", {})
-        fresh: dict[str, list[pa.RecordBatch]] = {}
-        bases: list[pa.RecordBatch] = []
-        for buffer in buffers:
-            if (change := CoverageChange.read(buffer.schema.metadata)) is not None:
-                spans = apply_change(spans, change)
-            elif b"base" in buffer.schema.metadata:
-                bases.append(buffer)
-            elif (name := buffer.schema.metadata[b"cube"].decode()) in ids or name in newer:
-                fresh.setdefault(name, []).append(buffer)
+        where = f"{step_input.stage}, unit {step_input.unit}"
+        unit = ReducerState.of(state, where)
+        fresh: dict[str, list[Partials]] = {}
+        announced: dict[str, int] = {}
+        for message in step_input.messages:
+            payload = decode_payload(message.value, f"{where}, offset {message.offset}")
+            if isinstance(payload, CoverageChange):
+                unit.spans = apply_change(unit.spans, payload)
+                announced |= {name: max(payload.version, announced.get(name, 0)) for name in payload.measure_starts}
             else:
-                counts["unregistered"] += buffer.num_rows
-        before = from_json_value(
-            EventTime, state.scalars.get("time", {}), f"{step_input.stage}, unit {step_input.unit}: event time"
-        )
+                fresh.setdefault(payload.cube, []).append(payload)
+        unit.learn_newer(announced, registry_json["version"], ids)
+        before = unit.time
         now = before.advance(step_input.watermarks, step_input.idle_units, step_input.upstream_units, step_input.clocks)
-        unit_state = ReducerState.of(state, counts, self._source)
-        for name, rolled_up in unit_state.receive_bases(bases, before.closed).items():
-            if name in ids or name in newer:
-                fresh.setdefault(name, []).extend(rolled_up)
-        for name in sorted(newer):
-            unit_state.store(name, fresh.get(name, ()))
+        unit_round = UnitRound(stream, self._source, before.closed, now.closed, dict(state.runs), unit.marks)
+        for name in unit.newer:
+            unit.store(name, fresh.get(name, ()), unit_round)
         results: list[pa.RecordBatch] = []
         for cube in cubes:
-            unit_state.adopt(cube, before)
-            unit_state.add_partials(cube, fresh.get(cube.id, ()), before.closed)
-            unit_state.aggregate(cube, now.closed)
-        unit_state.roll_up(now.closed, ids, newer)
-        for cube in cubes:
-            covered_spans = {
-                queries[name]: covered_span(spans, cube.id, measures[name], step_input.upstream_units)
+            spans = {
+                queries[name]: covered_span(unit.spans, cube.id, measures[name], step_input.upstream_units)
                 for name in cube.queries
             }
-            results += unit_state.emit(cube, covered_spans, now.closed, before.closed)
-            unit_state.trim(cube, covered_spans, now.closed, stream)
-        unit_state.forget(queries, {*ids, *newer})
-        scalars = {
-            **unit_state.as_json(),
-            "spans": {name: each for name, each in sorted(spans.items()) if name in ids or name in newer},
-            "time": to_json_value(now),
-            "newer": newer,
-        }
+            results += unit.cube_state(cube, unit_round).advance(fresh.get(cube.id, ()), spans)
+        counts = unit_round.counts
+        for name in fresh.keys() - ids - unit.newer.keys():
+            counts["unregistered"] += sum(partials.batch.num_rows for partials in fresh[name])
+        unit.time = now
+        unit.forget(queries, ids, unit_round)
         counts["results"] = sum(batch.num_rows for batch in results)
-        non_empty_results = [batch for batch in results if batch.num_rows]
         return Output(
-            State(scalars, unit_state.runs),
-            results=non_empty_results,
-            dead_letters=unit_state.dead,
+            unit.after_round(unit_round.runs),
+            results=[batch for batch in results if batch.num_rows],
+            dead_letters=unit_round.dead,
             counts=dict(sorted(counts.items())),
             gauges={"watermark": None if now.closed is None else now.closed / MICROS},
             timer=None,
@@ -117,26 +95,3 @@ class Reducer:
 def tracked_reducer(stream: str, source: str) -> Sink:
     """Return the step of a reducer that completes the messages that tracked mappers have sent."""
     return Sink(Reducer(stream, source))
-
-
-def _read_buffer(step_input: Input, message: Message) -> pa.RecordBatch:
-    """Read the one batch of a buffer; raises `InvalidPartialError`."""
-    where = f"{step_input.stage}, unit {step_input.unit}, offset {message.offset}"
-    try:
-        batch = pa.ipc.open_stream(pa.py_buffer(message.value)).read_next_batch()
-    except (pa.ArrowInvalid, StopIteration) as error:
-        raise InvalidPartialError(f"{where}: {len(message.value)} bytes that are not partials: {error}") from error
-    if not {b"cube", b"coverage"} & set(batch.schema.metadata or {}):
-        raise InvalidPartialError(f"{where}: an Arrow batch that is not from a mapper")
-    return batch
-
-
-def _newer_cubes(
-    previous: Mapping[str, int], buffers: list[pa.RecordBatch], version: int, ids: Collection[str]
-) -> dict[str, int]:
-    """Return the cubes that mappers use already and this stage not yet, with the registry version that has them."""
-    versions = {name: since for name, since in previous.items() if since > version}
-    for buffer in buffers:
-        if (change := CoverageChange.read(buffer.schema.metadata)) is not None and change.version > version:
-            versions |= dict.fromkeys(change.measure_starts, change.version)
-    return {name: versions[name] for name in sorted(versions) if name not in ids}

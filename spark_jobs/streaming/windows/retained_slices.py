@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.runtime.step import State
-from springline.spark_jobs.streaming.windows.aggregation.row_aggregation import forwarded_rows_of, partials_of
-from springline.spark_jobs.streaming.windows.state.open_bases import open_partials
+from springline.spark_jobs.streaming.windows.state.reducer_state import floor_of_cube
 from springline.spark_jobs.streaming.windows.state.slices import slices_between
 
 
@@ -40,11 +39,9 @@ def answer(state: State, content: bytes) -> list[pa.RecordBatch]:
 
 def slices_of(state: State, question: SliceQuestion) -> Iterator[pa.RecordBatch]:
     """Yield the partials of a unit in the slices of a question, without slices that the state no longer retains."""
-    floor = state.scalars.get("floors", {}).get(question.cube)
+    floor = floor_of_cube(state, question.cube)
     begin = max((bound for bound in (floor, question.begin) if bound is not None), default=None)
-    forwarded = partials_of(state.runs.get(forwarded_rows_of(question.cube), ()))
-    open_bases = open_partials(state.scalars, state.runs, question.cube)
-    for run in (*state.runs.get(question.cube, ()), *forwarded, *open_bases):
+    for run in state.runs.get(question.cube, ()):
         batch = slices_between(run, begin, question.end)
         if batch.num_rows and set(question.columns) <= set(batch.schema.names):
             yield batch.select(list(question.columns))

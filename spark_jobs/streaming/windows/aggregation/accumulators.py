@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from springline.spark_jobs.streaming.kernels.hash_tables import Codes, Flags, PairTable, UInt64s
+from springline.spark_jobs.streaming.kernels.hash_tables import Codes, Flags, PairTable
 from springline.spark_jobs.streaming.kernels.sums import (
     add_counts,
     add_integers_in_pairs,
@@ -18,28 +17,11 @@ from springline.spark_jobs.streaming.kernels.sums import (
     keep_max,
     keep_min,
 )
-from springline.spark_jobs.streaming.sources.chunk import NumberColumn
-from springline.spark_jobs.streaming.sql.expressions import Expression
+from springline.spark_jobs.streaming.windows.aggregation.dictionary import DictionaryEncoder
 from springline.spark_jobs.streaming.windows.aggregation.sketches import sketches_of
 from springline.spark_jobs.streaming.windows.measures import ROWS, Measure, remainder_column
 
 Arrays = dict[str, npt.NDArray[Any]]
-
-
-class RowValues(Protocol):
-    """The values of expressions for some rows, as numbers or as codes of which 0 is null."""
-
-    def numbers(self, expression: Expression) -> NumberColumn:
-        """Return the values of a numeric expression."""
-
-    def codes(self, expression: Expression) -> Codes:
-        """Return the code of each row's value."""
-
-    def values(self, expression: Expression) -> pa.Array:
-        """Return the value of each code."""
-
-    def hashes(self, expression: Expression) -> UInt64s:
-        """Return a hash of the value of each code."""
 
 
 class Accumulators:
@@ -61,12 +43,7 @@ class Accumulators:
             if measure.has_remainder:
                 self._arrays[remainder_column(measure.name)] = np.zeros(0, kind)
 
-    @property
-    def rows(self) -> int:
-        """The number of rows in all groups."""
-        return int(self._arrays[ROWS.name].sum())
-
-    def add(self, groups: Codes, count: int, encoder: RowValues) -> None:
+    def add(self, groups: Codes, count: int, encoder: DictionaryEncoder) -> None:
         """Add the rows of a chunk; `groups` has the group of each row, `count` is the greatest group number so far."""
         self._grow(count + 1)
         for measure in self._measures:
@@ -81,7 +58,7 @@ class Accumulators:
             else:
                 self._add_numbers(measure, groups, encoder)
 
-    def _add_numbers(self, measure: Measure, groups: Codes, encoder: RowValues) -> None:
+    def _add_numbers(self, measure: Measure, groups: Codes, encoder: DictionaryEncoder) -> None:
         assert measure.argument is not None
         numbers = encoder.numbers(measure.argument)
         into = self._arrays[measure.name]
@@ -106,7 +83,7 @@ class Accumulators:
         else:
             add_ones(groups, self._arrays[name])
 
-    def arrays(self, count: int, encoder: RowValues) -> dict[str, Any]:
+    def arrays(self, count: int, encoder: DictionaryEncoder) -> dict[str, Any]:
         """Return the measures of groups 1 to `count`; sketches as a list of bytes."""
         self._grow(count + 1)
         named = {name: self._arrays[ROWS.name if name in self._as_rows else name] for name in self._arrays}

@@ -36,11 +36,11 @@ from springline.spark_jobs.streaming.sources.schema import Stream
 from springline.spark_jobs.streaming.sql.expressions import ARROW, Expression, canonical_sql
 
 _Table = TypeVar("_Table", TextTable, NumberTable)
-BOOL_HASHES = np.array([3, 1, 2], np.uint64)
+_BOOL_HASHES = np.array([3, 1, 2], np.uint64)
 
 
 @cache
-def bools() -> pa.Array:
+def _bools() -> pa.Array:
     """Return the value of each code of a condition; lazy, since pyarrow imports pandas for an array of a list."""
     return pa.array([None, False, True])
 
@@ -122,7 +122,7 @@ class DictionaryEncoder:
     def values(self, expression: Expression) -> pa.Array:
         """Return the value of each code."""
         if expression.type == "bool":
-            return bools()
+            return _bools()
         table = self._tables.get(expression.sql)
         if isinstance(table, TextTable):
             return table.texts()
@@ -135,7 +135,7 @@ class DictionaryEncoder:
     def hashes(self, expression: Expression) -> UInt64s:
         """Return a hash of the value of each code."""
         if expression.type == "bool":
-            return BOOL_HASHES
+            return _BOOL_HASHES
         table = self._tables.get(expression.sql)
         return table.hashes() if table is not None else TextTable().hashes()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -21,31 +20,21 @@ from springline.spark_jobs.streaming.kernels.hash_tables import (
 )
 from springline.spark_jobs.streaming.sources.chunk import Chunk
 from springline.spark_jobs.streaming.sql.expressions import Expression
-from springline.spark_jobs.streaming.windows.aggregation.accumulators import Accumulators, RowValues
+from springline.spark_jobs.streaming.windows.aggregation.accumulators import Accumulators
 from springline.spark_jobs.streaming.windows.aggregation.dictionary import DictionaryEncoder
 from springline.spark_jobs.streaming.windows.aggregation.partials import (
-    FILTERS,
     accumulate_measures,
     hashes_of,
     merge,
     partial_schema,
     sort_order,
     units_of,
-    with_number,
 )
-from springline.spark_jobs.streaming.windows.aggregation.roll_up import BaseLayout
-from springline.spark_jobs.streaming.windows.base_cubes import BaseCube
 from springline.spark_jobs.streaming.windows.measures import Measure
 from springline.spark_jobs.streaming.windows.multi_query import Cube, ScanPass, Slices
 
 BUFFER_GROUPS = 20_000  # groups per buffer
-MIN_ROWS = 1_000  # in a round, to measure how far they are reduced
-Buffer = tuple[str, int, pa.RecordBatch]  # cube, downstream unit, partials or rows
-
-
-def members_of(cube: Cube) -> tuple[Cube, ...]:
-    """Return the cubes that a base cube is sent for; of another cube, the cube itself."""
-    return cube.members if isinstance(cube, BaseCube) else (cube,)
+Buffer = tuple[str, int, pa.RecordBatch]  # cube, downstream unit, partials
 
 
 class Grouping:
@@ -60,9 +49,7 @@ class Grouping:
         self._encoder = encoder
         self._groups = _Groups(scan_pass, encoder)
         self._groups_by_slices: dict[Slices, _Groups] = {}
-        self._members = [member for cube in scan_pass.cubes for member in members_of(cube)]
-        self._slices = sorted({member.slices for member in self._members})
-        self._counts: dict[str, int] = {}
+        self._slices = sorted({cube.slices for cube in scan_pass.cubes})
 
     @property
     def queries(self) -> list[str]:
@@ -84,22 +71,13 @@ class Grouping:
     def buffers(self, units: int) -> Iterator[Buffer]:
         """Yield (cube, downstream unit, partials), at most `BUFFER_GROUPS` in each."""
         for name, batches in self._partials(units).items():
-            self._counts[name] = sum(batch.num_rows for batch in batches)
             yield from ((name, unit, part) for unit, batch in enumerate(batches) for part in split_batch(batch))
-
-    def ratios(self) -> dict[str, float]:
-        """Return the partials per row of the cube, if it is the only one and there are enough rows; after `buffers`."""
-        rows = self._groups.rows
-        if len(self._pass.cubes) > 1 or rows < MIN_ROWS:
-            return {}
-        name = self._pass.cubes[0].id  # of a base cube this is measured too, though its rows are never forwarded
-        return {name: round(self._counts.get(name, 0) / rows, 4)}
 
     def _partials(self, units: int) -> dict[str, list[pa.RecordBatch]]:
         """Return the partials of each cube for each downstream unit, by the cube's id."""
         partials = self._groups.partials(self._pass.cubes, units)
         for slices, groups in sorted(self._groups_by_slices.items()):
-            cubes = [cube for cube in self._members if cube.slices == slices]
+            cubes = [cube for cube in self._pass.cubes if cube.slices == slices]
             for name, batches in groups.partials(cubes, units).items():
                 both = zip(partials.get(name, [b.slice(0, 0) for b in batches]), batches, strict=True)
                 partials[name] = [merge(pair) or pair[0] for pair in both]
@@ -127,11 +105,6 @@ class _Groups:
             self._pairs.codes(slices, groups, len(self._slices), most), len(self._pairs), self._encoder
         )
 
-    @property
-    def rows(self) -> int:
-        """The number of rows in all groups."""
-        return self._accumulators.rows
-
     def partials(self, cubes: Sequence[Cube], units: int) -> dict[str, list[pa.RecordBatch]]:
         count = len(self._pairs)
         if not count:
@@ -146,36 +119,19 @@ class _Groups:
         self, cube: Cube, slices: Ints, codes: Mapping[Expression, Ints], measures: Mapping[str, Any], units: int
     ) -> list[pa.RecordBatch]:
         passing = self._passing_groups(cube.where, codes)
-        filters = self._filter_bits(cube, codes) if isinstance(cube, BaseCube) and cube.filters else None
-        if filters is not None and all(member.where is not None for member in members_of(cube)):
-            passing = filters > 0
         of_cube = {f.name: measures[f.name] for measure in cube.measures for f in measure.fields}
         keys = [codes[key] for key in cube.keys]
         if passing is not None or len(cube.keys) < len(self._pass.columns) or cube.width != self._pass.width:
             slices = (slices - cube.phase) // cube.width * cube.width + cube.phase
-            groups, count, firsts = regroup(slices, keys if filters is None else [*keys, filters], passing)
+            groups, count, firsts = regroup(slices, keys, passing)
             of_cube = accumulate_measures(of_cube, groups, count)
             slices, keys = slices[firsts], [key[firsts] for key in keys]
-            filters = filters[firsts] if filters is not None else None
         hashes = hashes_of_groups(cube.keys, self._encoder, keys, slices.size)
         places = units_of(hashes, units)
-        hashes = hashes if filters is None else with_number(hashes, filters)
         order = sort_order(slices, hashes, places if units > 1 else None)
         batch = batch_of(cube.keys, cube.measures, self._encoder, slices, hashes, keys, of_cube, order)
-        if filters is not None:
-            batch = batch.append_column(FILTERS, pa.array(filters[order].astype(np.int32)))
-        if isinstance(cube, BaseCube):
-            batch = batch.replace_schema_metadata({"base": json.dumps(BaseLayout.of(cube).as_json())})
         limits = np.searchsorted(places[order], np.arange(units + 1))
         return [batch.slice(first, last - first) for first, last in pairwise(limits.tolist())]
-
-    def _filter_bits(self, base: BaseCube, codes: Mapping[Expression, Ints]) -> Ints:
-        """Return which filters of a base cube each group passes, a bit for each filter."""
-        bits = np.zeros(len(self._pairs), np.int64)
-        for index, where in enumerate(base.filters):
-            passing = self._passing_groups(where, codes)
-            bits |= np.int64(1 << index) * (1 if passing is None else passing)
-        return bits
 
     def _passing_groups(self, where: Expression | None, codes: Mapping[Expression, Ints]) -> Flags | None:
         """Return which groups pass a filter; None means all."""
@@ -189,7 +145,9 @@ class _Groups:
         return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False))
 
 
-def hashes_of_groups(keys: Sequence[Expression], encoder: RowValues, codes: Sequence[Ints], count: int) -> UInt64s:
+def hashes_of_groups(
+    keys: Sequence[Expression], encoder: DictionaryEncoder, codes: Sequence[Ints], count: int
+) -> UInt64s:
     """Return the hash of each group, computed from the codes of its keys."""
     return hashes_of(count, [encoder.hashes(key)[own] for key, own in zip(keys, codes, strict=True)])
 
@@ -197,7 +155,7 @@ def hashes_of_groups(keys: Sequence[Expression], encoder: RowValues, codes: Sequ
 def batch_of(
     keys: Sequence[Expression],
     measures: Sequence[Measure],
-    encoder: RowValues,
+    encoder: DictionaryEncoder,
     slices: Ints,
     hashes: UInt64s,
     codes: Sequence[Ints],

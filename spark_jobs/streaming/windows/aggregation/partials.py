@@ -33,9 +33,7 @@ from springline.spark_jobs.streaming.windows.aggregation.accumulators import neu
 from springline.spark_jobs.streaming.windows.aggregation.sketches import EMPTY, unions
 from springline.spark_jobs.streaming.windows.measures import Measure, remainder_column
 
-FILTERS = "filters"  # the column that partials of a base cube have in addition
 _SEED = np.uint64(0x2545F4914F6CDD1D)
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def partial_schema(keys: Sequence[Expression], measures: Sequence[Measure]) -> pa.Schema:
@@ -51,11 +49,6 @@ def hashes_of(count: int, parts: Sequence[UInt64s]) -> UInt64s:
     for part in parts:
         hash_parts(hashes, part)
     return hashes
-
-
-def with_number(hashes: UInt64s, numbers: npt.NDArray[Any]) -> UInt64s:
-    """Return hashes that differ for equal keys with different integers; its own inverse."""
-    return hashes ^ (numbers.astype(np.uint64) * _SPREAD)
 
 
 def units_of(hashes: UInt64s, units: int) -> Ints:
@@ -185,7 +178,7 @@ def _by_group(groups: Codes) -> tuple[Ints, Ints]:
 
 def is_key(name: str) -> bool:
     """Return whether a column of partials is one that distinguishes groups of a slice."""
-    return name == FILTERS or (name[0] == "k" and name[1:].isdecimal())
+    return name[0] == "k" and name[1:].isdecimal()
 
 
 def _changes(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

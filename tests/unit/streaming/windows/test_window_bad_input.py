@@ -8,7 +8,7 @@ import pytest
 from springline.spark_jobs.streaming.windows.aggregation.grouping import Grouping
 from springline.spark_jobs.streaming.windows.errors import QueryError
 from springline.spark_jobs.streaming.windows.query import Query
-from springline.spark_jobs.streaming.windows.state import reducer_state
+from springline.spark_jobs.streaming.windows.state import cube_state
 from springline.spark_jobs.streaming.windows.state.result_rows import result_batch
 from tests.support.decoding.windows_job import Job, csv, ipc, registry, stream
 
@@ -290,7 +290,7 @@ def test_a_group_that_fails_a_query_is_a_dead_letter_and_others_are_emitted(monk
             raise OverflowError("too much")
         return result_batch(query, groups, keys, begin, end)
 
-    monkeypatch.setattr(reducer_state, "result_batch", failing_result_batch)
+    monkeypatch.setattr(cube_state, "result_batch", failing_result_batch)
     job = run(csv(GOOD, (T, "y", "a", 1, 1), (T, "y", "b", 1, 1), (T, "z", "a", 1, 1)))
     assert sorted(row["sip"] for row in job.rows("q")) == ["x", "z"]
     (letter,) = job.dead

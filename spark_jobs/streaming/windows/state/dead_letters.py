@@ -1,10 +1,9 @@
-"""Dead letters of a reducer: late groups with the position of their rows, and groups for which a query fails."""
+"""Dead letters of groups: late partials, and groups for which a query fails; a line is a group."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -12,34 +11,10 @@ import pyarrow as pa
 from springline.persistence.text.visible_text import name_numbers
 from springline.spark_jobs.streaming.runtime.step import DeadLetter
 from springline.spark_jobs.streaming.sources.schema import MICROS
+from springline.spark_jobs.streaming.windows.payload import Origin
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN = (pa.types.is_integer, pa.types.is_floating, pa.types.is_string)
-
-
-@dataclass(frozen=True)
-class PartialsOrigin:
-    """Origin of a buffer of partials: the offsets [start, to) of a round, by partition of the source."""
-
-    ranges: Mapping[int, tuple[int, int]]
-
-    @staticmethod
-    def of_round(ranges: Mapping[int, tuple[int, int]]) -> PartialsOrigin:
-        """Return that of a round: of the partitions that had messages."""
-        return PartialsOrigin({partition: each for partition, each in ranges.items() if each[1] > each[0]})
-
-    def encode(self) -> str:
-        """Encode the origin for a buffer's metadata."""
-        return json.dumps([[partition, *each] for partition, each in self.ranges.items()])
-
-    @staticmethod
-    def of(batch: pa.RecordBatch) -> PartialsOrigin:
-        """Decode the origin of a buffer that a mapper sent; the inverse of `encode`."""
-        return PartialsOrigin({p: (start, to) for p, start, to in json.loads(batch.schema.metadata[b"from"])})
-
-    def __str__(self) -> str:
-        places = [f"offsets {start} to {to - 1} of partition {p}" for p, (start, to) in self.ranges.items()]
-        return " and ".join(places)
 
 
 def lines_of(groups: pa.RecordBatch) -> tuple[bytes, int]:
@@ -53,7 +28,7 @@ def lines_of(groups: pa.RecordBatch) -> tuple[bytes, int]:
 
 
 def late_dead_letter(
-    groups: pa.RecordBatch, queries: Sequence[str], closed: int, source: str, origin: PartialsOrigin
+    groups: pa.RecordBatch, queries: Sequence[str], closed: int, source: str, origin: Origin
 ) -> DeadLetter:
     """Build the dead letter of late groups, one line each; their rows are at `origin` in the topic `source`."""
     lines, row_count = lines_of(groups)
