@@ -21,17 +21,20 @@ from springline.spark_jobs.streaming.backpressure.admission import (
     Admission,
     AdmissionDecision,
     StageObservation,
-    TokenBucket,
-    credit_bytes,
 )
-from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts, StageMeasurement, StageMeter
+from springline.spark_jobs.streaming.backpressure.rate_limit import Allowance, Credit, RateLimit, credit_of
+from springline.spark_jobs.streaming.backpressure.stage_meter import (
+    IN_PROPORTION,
+    StageCounts,
+    StageMeasurement,
+    StageMeter,
+)
 
 GRID = 0.01  # seconds between two points at which capacities are given
 CONTROL_INTERVAL = 0.05
 RESEND_SECONDS = 30.0  # after which a spring sends again what was dropped
 _CADENCE = (0.02, 0.03)  # seconds between the beginnings of two rounds, at least
 _POLL_SECONDS = 0.005  # after which a stage that could not begin a round tries again
-_LEAST_SECONDS = 0.04  # of its rate, which a throttled round admits at least
 _SEND_SECONDS = 0.004  # from the end of a round's work until its output is downstream
 _COMMIT_SECONDS = 0.025  # from the end of a round's work until it is counted
 _LEAST_WORK = 0.005  # seconds
@@ -42,12 +45,16 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Station:
-    """A stage: its capacity (bytes a second at points `GRID` apart), output bytes for an input byte, by downstream."""
+    """A stage: its capacity (bytes a second at points `GRID` apart), output bytes for an input byte, by downstream.
+
+    Each round sends `round_output` bytes in addition, as one does that aggregates.
+    """
 
     name: str
     capacity: Floats
     sends: Mapping[str, float] = field(default_factory=dict)
     original: float = 60e6
+    round_output: float = 0.0
 
 
 @dataclass
@@ -87,7 +94,9 @@ class _Stage:
     work: Floats  # cumulative capacity
     meter: StageMeter
     admission: Admission | None
-    allowance: TokenBucket = field(default_factory=TokenBucket)
+    allowance: Allowance = field(default_factory=Allowance)
+    rounds: int = 0
+    applied_rounds: int = 0
     waits: deque[tuple[float, float]] = field(default_factory=deque)
     waiting: float = 0.0
     sent: dict[str, float] = field(default_factory=dict)
@@ -96,7 +105,7 @@ class _Stage:
     applied: float = 0.0
     busy: float = 0.0
     admitted: AdmissionDecision = field(default_factory=lambda: AdmissionDecision(None))
-    credits: dict[str, float] = field(default_factory=dict)
+    credits: dict[str, Credit] = field(default_factory=dict)
     working: deque[_Round] = field(default_factory=deque)
     committing: deque[_Round] = field(default_factory=deque)
 
@@ -106,13 +115,9 @@ class _Stage:
         return self.station.original if self.admitted.rate is None else self.admitted.rate
 
     @property
-    def credit(self) -> float:
+    def credit(self) -> Credit | None:
         """What it may admit at most until it is given more."""
-        return min(self.credits.values(), default=float("inf"))
-
-    def spend_credit(self, spent: float) -> None:
-        """What a round admits is no longer to be had."""
-        self.credits = {name: credit - spent for name, credit in self.credits.items()}
+        return min(self.credits.values(), key=lambda credit: credit.bytes, default=None)
 
     def counted(self, at: float) -> StageCounts:
         """The input of its meter."""
@@ -121,6 +126,7 @@ class _Stage:
         return StageCounts(
             at, {name: int(sent) for name, sent in self.sent.items()}, int(self.admitted_bytes), int(self.applied),
             self.busy, began, {name: int(bytes_) for name, bytes_ in self.produced.items()},
+            admitted_round=self.rounds, applied_round=self.applied_rounds,
         )  # fmt: skip
 
 
@@ -206,9 +212,11 @@ class Simulation:
             return
         for upstream in (self.stages[name] for name in self._upstreams.get(stage.station.name, ())):
             measured = self._measured.get(upstream.station.name)
-            amplification = 1.0 if measured is None else measured.amplification_to(stage.station.name)
-            credit = credit_bytes(stage.admitted.max_queue, counted, upstream.counted(self.now), amplification)
-            upstream.credits[stage.station.name] = credit
+            if measured is not None:
+                credit = credit_of(
+                    stage.station.name, stage.admitted.max_queue, counted, upstream.counted(self.now), measured
+                )
+                upstream.credits[stage.station.name] = credit
 
     def _note(self, stage: _Stage, measured: StageMeasurement) -> None:
         name, trace = stage.station.name, self.trace
@@ -232,14 +240,14 @@ class Simulation:
         if name == self._first:
             self._fill(stage)
         possible = min(stage.waiting, self._most)
-        most = min(possible, stage.allowance.available_bytes(stage.rate, self.now))
-        least = min(possible, stage.rate * _LEAST_SECONDS) if stage.admitted.rate is not None else 0.0
-        if most < max(least, 100.0) or stage.credit < 100.0:
+        measured = self._measured.get(name)
+        limit = RateLimit(stage.rate, 1.0, stage.credit, IN_PROPORTION if measured is None else measured.round_cost)
+        admitted = min(possible, stage.allowance.affordable(limit, possible, self.now))
+        if admitted < 100.0:
             self._plan(self.now + _POLL_SECONDS, "begin", name)
             return
-        admitted = min(most, stage.credit)
-        stage.allowance.spend(admitted)
-        stage.spend_credit(admitted)
+        stage.rounds += 1
+        stage.allowance.spend(stage.rounds, admitted)
         stage.admitted_bytes += admitted
         stage.waiting -= admitted
         self.trace.admitted.setdefault(name, []).append((self.now, stage.admitted_bytes))
@@ -287,6 +295,7 @@ class Simulation:
         name, ended = stage.station.name, stage.committing.popleft()
         stage.applied += sum(bytes_ for bytes_, _ in ended.parts)
         stage.busy += ended.busy
+        stage.applied_rounds += 1
         for downstream, many in ended.produced.items():
             stage.produced[downstream] = stage.produced.get(downstream, 0.0) + many
         self.trace.applied.setdefault(name, []).append((self.now, stage.applied))
@@ -295,8 +304,9 @@ class Simulation:
             latencies.extend((self.now - admitted_at, bytes_) for bytes_, admitted_at in ended.parts)
 
     def _send(self, stage: _Stage, ended: _Round, to: _Stage, factor: float) -> None:
+        read = sum(bytes_ for bytes_, _ in ended.parts)
         for bytes_, admitted_at in ended.parts:
-            many = bytes_ * factor
+            many = bytes_ * (factor + stage.station.round_output / read)
             ended.produced[to.station.name] = ended.produced.get(to.station.name, 0.0) + many
             if to.waiting + many > self._drop_at:
                 heapq.heappush(self._resends, (self.now + RESEND_SECONDS, bytes_, admitted_at))

@@ -162,7 +162,7 @@ class StageAccounting:
         admitted = min(admitted, sum(sent.values()))
         return StageCounts(
             now, sent, admitted, own.read, history.busy, round_started_at, produced, unit_queues, history.sampled_bytes,
-            open_rounds[-1].number if open_rounds else own.round,
+            open_rounds[-1].number if open_rounds else own.round, own.round,
         )  # fmt: skip
 
     def _update_history(

@@ -10,13 +10,17 @@ A mode is an entry point of the group `springline.backpressure_modes`. It refers
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from springline.persistence.extensions import Extensions
 from springline.spark_jobs.streaming.backpressure.signals import Signal, SignalSender
-from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts, StageMeasurement
+from springline.spark_jobs.streaming.backpressure.stage_meter import (
+    StageCounts,
+    StageMeasurement,
+)
 
 MODES = Extensions("springline.backpressure_modes", "mode of back-pressure")
 DEFAULT_MODE, OFF = "predictive", "off"
@@ -113,26 +117,6 @@ def clamp_rate(rate: float, unthrottled_rate: float) -> float | None:
     return None if rate >= unthrottled_rate else max(rate, min(MINIMUM_RATE, unthrottled_rate))
 
 
-def credit_bytes(max_queue: float, own: StageCounts, upstream: StageCounts, amplification: float) -> float:
-    """Return the bytes of its own input that an upstream may still admit, in total, until the next credit.
-
-    Args:
-        max_queue: the bytes that may be queued before the stage.
-        own: the counters of the stage.
-        upstream: the counters of the upstream, of the same moment; what its open rounds admitted is under way.
-        amplification: bytes that the upstream sends to the stage for a byte of its input; above zero.
-
-    Several upstreams get an equal share of the room each. The result is negative when more is queued or under way than
-    there is room for.
-
-    >>> own = StageCounts(1.0, {"a": 3_000}, admitted=2_000, applied=1_000, busy=0.5)
-    >>> credit_bytes(5_000, own, StageCounts(1.0, {"topic": 9_000}, admitted=3_500, applied=3_000, busy=0.5), 2.0)
-    1000.0
-    """
-    under_way = (upstream.admitted - upstream.applied) * amplification
-    return ((max_queue - own.queue) / max(len(own.sent), 1) - under_way) / amplification
-
-
 def throttles_of(sender: SignalSender) -> tuple[Throttle, ...]:
     """Return the throttles that a stage imposes."""
     return tuple(
@@ -160,9 +144,9 @@ class TokenBucket:
         self.refilled_at = now
         return max(self.tokens, 0.0)
 
-    def spend(self, spent: float) -> None:
-        """Subtract the bytes that a round has admitted."""
-        self.tokens -= spent
+    def spend(self, spent: float, least: float = -math.inf) -> None:
+        """Subtract the bytes that a round costs; that does not lower the tokens below `least`."""
+        self.tokens = max(self.tokens - spent, min(least, self.tokens))
 
 
 def forward_upstreams(stages: Sequence[str], sends: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:

@@ -12,12 +12,18 @@ import math
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.backpressure.admission import TokenBucket
 from springline.spark_jobs.streaming.backpressure.signals import RECOVERY_SECONDS
+from springline.spark_jobs.streaming.backpressure.stage_meter import (
+    IN_PROPORTION,
+    RoundCost,
+    StageCounts,
+    StageMeasurement,
+)
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 from springline.spark_jobs.streaming.runtime.driver.admission import FixedAdmission, spread
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
@@ -25,7 +31,9 @@ from springline.spark_jobs.streaming.runtime.stage import Stage
 
 UNLIMITED_RATE = 1e10  # bytes/s: practically unlimited
 _MAX_PLANNED = 64  # newest rounds, which a credit may not include yet
-_LEAST_SECONDS = 0.04  # minimum size of a round, in seconds of the rate
+_LEAST_SECONDS = 0.08  # minimum size of a round, in seconds of the rate
+_LEAST_SHARE = 0.5  # of its window that a round takes, if it cannot take all that waits
+_LONGEST_WAIT = 2.0  # seconds of the rate for which a round waits so that its fixed cost pays, before it or after
 _BURST, _LONGEST_BURST = (
     0.15,
     1.0,
@@ -34,22 +42,57 @@ _BURST, _LONGEST_BURST = (
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """Bytes that all rounds after round `after_round` may admit together: what fits into the queues downstream."""
+    """Bytes that all rounds after round `after_round` may admit together: what fits into the queues downstream.
+
+    A round that does not admit all that waits, admits at least `least` bytes: otherwise the little that each completed
+    round sets free would be a round of its own (in TCP the silly window syndrome, RFC 1122).
+    """
 
     bytes: int
     after_round: int
+    least: int = 0
+
+
+def credit_of(
+    downstream: str, max_queue: float, counts: StageCounts, upstream: StageCounts, measured: StageMeasurement
+) -> Credit:
+    """Return what an upstream stage may still admit for the queue of a downstream one.
+
+    Args:
+        downstream: the name of the downstream stage.
+        max_queue: the bytes that may be queued before it; several upstreams get an equal share each.
+        counts: its counters.
+        upstream: the counters of the upstream, of the same moment; what its open rounds admitted is under way.
+        measured: the measurement of the upstream.
+
+    The credit is negative when more is queued or under way than there is room for.
+
+    >>> counts = StageCounts(1.0, {"a": 3_000}, admitted=2_000, applied=1_000, busy=0.5)
+    >>> upstream = StageCounts(1.0, {"topic": 9_000}, admitted=3_500, applied=3_000, busy=0.5)
+    >>> measured = StageMeasurement(1.0, 0, 0, 0, 0, 1e6, amplification={"b": 2.0})
+    >>> credit_of("b", 5_000, counts, upstream, measured)
+    Credit(bytes=1000, after_round=0, least=1250)
+    """
+    cost = measured.round_cost
+    open_rounds = max(upstream.admitted_round - upstream.applied_round, 0)
+    under_way = open_rounds * cost.fixed + cost.slope * (upstream.admitted - upstream.applied)
+    scale = max(len(counts.sent), 1) * measured.amplification_to(downstream)
+    left, window = (max_queue - counts.queue) / scale - under_way, max_queue / scale
+    return Credit(int(left), upstream.admitted_round, int(window * _LEAST_SHARE))
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
     """Bytes/s that a stage may admit, the mean bytes of an offset of its log, and its credit; None: as many as it can.
 
-    While a credit is above zero, a round may admit at least one message, which may be larger.
+    Both are spent by what rounds cost. While a credit is above zero, a round may admit at least one message, which may
+    be larger, and at least as many as cost what the round itself does.
     """
 
     rate: float | None
     bytes_per_offset: float
     credit: Credit | None = None
+    round_cost: RoundCost = IN_PROPORTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +150,7 @@ class GrantReader:
         if overdue <= 0:
             return limit
         rate = UNLIMITED_RATE if limit.rate is None else limit.rate * 2 ** min(overdue / RECOVERY_SECONDS, 60)
-        return RateLimit(rate, limit.bytes_per_offset) if rate < UNLIMITED_RATE else None
+        return replace(limit, rate=rate, credit=None) if rate < UNLIMITED_RATE else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +179,67 @@ def write_planned(folder: Path, stage: str, rounds: Iterable[PlannedRound]) -> N
     write_value(path, _PLANNED_ROUNDS, tuple(rounds))
 
 
+class Allowance:
+    """What the rounds of a stage may admit under its limits; `now` in seconds. Pure.
+
+    Example:
+        >>> allowance = Allowance()
+        >>> limit = RateLimit(rate=1_000.0, bytes_per_offset=1.0)
+        >>> allowance.affordable(limit, requested=500.0, now=0.0)
+        150.0
+        >>> allowance.spend(1, 150.0)
+        >>> allowance.affordable(limit, requested=500.0, now=0.01)
+        0.0
+    """
+
+    def __init__(self) -> None:
+        self._limit: RateLimit | None = None
+        self._bucket: TokenBucket | None = None
+        self._spent: deque[tuple[int, float]] = deque(maxlen=_MAX_PLANNED)  # rounds, and the bytes that they admit
+
+    def affordable(self, limit: RateLimit | None, requested: float, now: float) -> float:
+        """Return the bytes that a round may admit now, of `requested` ones; 0 if they are too few for a round."""
+        self._limit = limit
+        if limit is None:
+            self._bucket = None
+            return math.inf
+        return min(self._tokens(limit, requested, now), self._remaining_credit(limit, requested))
+
+    def spend(self, number: int, admitted: float) -> None:
+        """Subtract what a round admits; once for each round."""
+        if self._spent and self._spent[-1][0] == number:
+            return
+        self._spent.append((number, admitted))
+        if self._bucket is not None and self._limit is not None:
+            cost = self._limit.round_cost
+            # The debt of a fixed cost is bounded: otherwise a rate that falls to its minimum would last for hours.
+            least = -(self._limit.rate or 0.0) * _LONGEST_WAIT if cost.fixed else -math.inf
+            self._bucket.spend(cost.of(admitted), least)
+
+    def _tokens(self, limit: RateLimit, requested: float, now: float) -> float:
+        rate, cost = limit.rate, limit.round_cost
+        if rate is None:
+            self._bucket = None
+            return math.inf
+        if self._bucket is None:
+            self._bucket = TokenBucket(refilled_at=now - _BURST)
+        elapsed = now - (self._bucket.refilled_at or now)
+        worthwhile = min(2 * cost.fixed, rate * _LONGEST_WAIT)
+        self._bucket.burst = max(min(max(elapsed, _BURST), _LONGEST_BURST), worthwhile / rate)
+        allowed = self._bucket.available_bytes(rate, now)
+        is_enough = allowed >= min(max(rate * _LEAST_SECONDS, worthwhile), cost.of(requested))
+        return cost.affordable(allowed) if is_enough and allowed > 0 else 0.0
+
+    def _remaining_credit(self, limit: RateLimit, requested: float) -> float:
+        """Return the bytes that the rounds planned since have left of a credit."""
+        if (credit := limit.credit) is None:
+            return math.inf
+        cost = limit.round_cost
+        left = credit.bytes - sum(cost.of(admitted) for number, admitted in self._spent if number > credit.after_round)
+        is_enough = left > 0 and left >= min(credit.least, cost.of(requested))
+        return cost.affordable(left) if is_enough else 0.0
+
+
 class RateLimiter:
     """Limits the rounds of a stage by its rate and credit, and by `max_messages_per_round` messages of each unit.
 
@@ -147,54 +251,31 @@ class RateLimiter:
         self._folder = folder
         self._fixed = FixedAdmission(stage.max_messages_per_round, stage.units)
         self._grants = GrantReader(folder, stage.name)
-        self._bucket: TokenBucket | None = None
+        self._allowance = Allowance()
         self._bytes_per_offset = 0.0
-        self._planned: deque[PlannedRound] = deque(maxlen=_MAX_PLANNED)
+        self._planned: deque[PlannedRound] = deque(maxlen=2)
 
     def max_messages(self, lag: Mapping[int, int], now: float) -> dict[int, int]:
         """See `AdmissionLimit`."""
         limits = self._fixed.max_messages(lag, now)
         limit = self._grants.limit(now)
         if limit is None or limit.bytes_per_offset <= 0:
-            self._bucket = None
+            self._allowance.affordable(None, 0.0, now)
             return limits
         self._bytes_per_offset = limit.bytes_per_offset
         requested = {partition: min(many, limits[partition]) for partition, many in lag.items()}
-        allowed = min(
-            self._tokens(limit.rate, sum(requested.values()) * limit.bytes_per_offset, now),
-            self._remaining_credit(limit.credit),
-        )
+        allowed = self._allowance.affordable(limit, sum(requested.values()) * limit.bytes_per_offset, now)
         return spread(allowed / limit.bytes_per_offset, requested) if allowed > 0 else dict.fromkeys(lag, 0)
 
     def on_round_planned(self, plan: RoundPlan, now: float) -> None:
         """See `AdmissionLimit`."""
         if not plan.messages:
             return
-        if self._bucket is not None:
-            self._bucket.spend(plan.messages * self._bytes_per_offset)
+        self._allowance.spend(plan.number, plan.messages * self._bytes_per_offset)
         if not self._planned or self._planned[-1].number != plan.number:
             self._planned.append(PlannedRound(plan.number, now, plan.messages))
         with suppress(OSError):  # the file is only used for measurements, and the round does not depend on it
-            write_planned(self._folder, self._stage.name, [*self._planned][-2:])
-
-    def _tokens(self, rate: float | None, requested: float, now: float) -> float:
-        """Return the bytes that the rate allows now; 0 if they are too few for a round, and more are requested."""
-        if rate is None:
-            self._bucket = None
-            return math.inf
-        if self._bucket is None:
-            self._bucket = TokenBucket(refilled_at=now - _BURST)
-        elapsed = now - (self._bucket.refilled_at or now)
-        self._bucket.burst = min(max(elapsed, _BURST), _LONGEST_BURST)
-        allowed = self._bucket.available_bytes(rate, now)
-        return 0.0 if allowed < min(rate * _LEAST_SECONDS, requested) else allowed
-
-    def _remaining_credit(self, credit: Credit | None) -> float:
-        """Return the bytes of a credit that the rounds planned since have left."""
-        if credit is None:
-            return math.inf
-        messages = sum(planned.messages for planned in self._planned if planned.number > credit.after_round)
-        return credit.bytes - messages * self._bytes_per_offset
+            write_planned(self._folder, self._stage.name, self._planned)
 
 
 def _rate_file(folder: Path, stage: str) -> Path:

@@ -24,12 +24,17 @@ from springline.spark_jobs.streaming.backpressure.admission import (
     Admission,
     AdmissionDecision,
     StageObservation,
-    credit_bytes,
     make_admission,
 )
 from springline.spark_jobs.streaming.backpressure.channel import Channel
 from springline.spark_jobs.streaming.backpressure.config import BackpressureConfig, ChannelKind, read_config
-from springline.spark_jobs.streaming.backpressure.rate_limit import UNLIMITED_RATE, Credit, RateLimit, write_grant
+from springline.spark_jobs.streaming.backpressure.rate_limit import (
+    UNLIMITED_RATE,
+    Credit,
+    RateLimit,
+    credit_of,
+    write_grant,
+)
 from springline.spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, RENEW_SECONDS, Signal
 from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts, StageMeasurement, StageMeter
 from springline.spark_jobs.streaming.job_folder import JobFolder
@@ -39,7 +44,8 @@ from springline.spark_jobs.streaming.runtime.report_log import ReportSource
 from springline.spark_jobs.streaming.runtime.stage import Stage
 
 INTERVAL_SECONDS = 0.05
-_IDLE_INTERVAL_SECONDS = 0.5  # between two passes that only measure
+_IDLE_INTERVAL_SECONDS = 0.5  # between two passes that only measure, or while there are no records
+_IDLE_AFTER_SECONDS = 2.0  # without records that wait or move
 _MAX_CPU_SHARE = 0.1  # maximum share of one core for the passes
 _WRITE_SECONDS = 1.0  # between two writes of the state
 _RATE_TOLERANCE = 0.01  # smaller relative changes of a rate are written with the next renewal
@@ -102,6 +108,7 @@ class Regulator:
         self._admissions: dict[str, Admission] = {}
         self._current_grants: tuple[float, Mapping[str, RateLimit]] = (0.0, {})
         self._written_at = self._observed_at = 0.0
+        self._busy_at, self._applied = 0.0, -1  # when records last waited or moved; bytes that all stages have applied
 
     @property
     def last_error(self) -> str:
@@ -109,10 +116,20 @@ class Regulator:
         own = "" if self._channel is None else self._channel.last_error
         return own or self._other_state().last_error
 
+    @property
+    def interval(self) -> float:
+        """Seconds until the next pass: few while there are records."""
+        is_off = self.config is not None and self.config.mode == OFF
+        is_idle = self._observed_at - self._busy_at > _IDLE_AFTER_SECONDS
+        return _IDLE_INTERVAL_SECONDS if is_off or is_idle else INTERVAL_SECONDS
+
     def regulate(self, now: float) -> dict[str, Any]:
         """Measure and decide once, at `now` in seconds since 1970; returns the status. Raises OSError."""
         config, self._observed_at = self._apply_config(), now
         counts = self._accounting.count(now)
+        applied = sum(each.applied for each in counts.values())
+        if applied != self._applied or any(each.queue for each in counts.values()):
+            self._busy_at, self._applied = now, applied
         signals_by_upstream: dict[str, list[Signal]] = {}
         summaries: dict[str, Any] = {}
         max_queues: dict[str, float] = {}
@@ -133,7 +150,9 @@ class Regulator:
                 max_queues[name] = decision.max_queue
             credit = self._credit(name, measurement, counts, max_queues)
             if decision.rate is not None or credit is not None:
-                limits[name] = RateLimit(decision.rate, self._accounting.bytes_per_offset(name), credit)
+                limits[name] = RateLimit(
+                    decision.rate, self._accounting.bytes_per_offset(name), credit, measurement.round_cost
+                )
             summaries[name] = _stage_summary(measurement, decision)
         if self._channel is not None:
             self._channel.send(
@@ -204,11 +223,11 @@ class Regulator:
     ) -> Credit | None:
         """Return what a stage may admit for the queues of its downstream stages; None: no stage bounds its queue."""
         credits = [
-            credit_bytes(max_queue, counts[downstream], counts[name], measurement.amplification_to(downstream))
+            credit_of(downstream, max_queue, counts[downstream], counts[name], measurement)
             for downstream, max_queue in max_queues.items()
             if name in self._accounting.upstreams[downstream]
         ]
-        return Credit(int(min(credits)), counts[name].admitted_round) if credits else None
+        return min(credits, key=lambda credit: credit.bytes, default=None)
 
     def _write_grants(self, limits: Mapping[str, RateLimit], now: float) -> None:
         """Write the limits that have changed, and all before their leases end."""
@@ -236,7 +255,7 @@ class Regulator:
 
 
 class BackpressureService(BackgroundService):
-    """Runs a regulator for the stages of a job, every 50 ms."""
+    """Runs a regulator for the stages of a job, every 50 ms; less often while there are no records."""
 
     section = "backpressure"
 
@@ -260,9 +279,7 @@ class BackpressureService(BackgroundService):
             started_at = time.monotonic()
             with self._trying("back-pressure"):
                 self._last_status = self._regulator.regulate(time.time())
-            config = self._regulator.config
-            interval = _IDLE_INTERVAL_SECONDS if config is not None and config.mode == OFF else INTERVAL_SECONDS
-            pause = max(interval, (time.monotonic() - started_at) / _MAX_CPU_SHARE)
+            pause = max(self._regulator.interval, (time.monotonic() - started_at) / _MAX_CPU_SHARE)
         self._regulator.close()
 
 

@@ -6,6 +6,7 @@ its capacity, not its throughput: bytes applied per busy second, so a starved st
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +14,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from springline.persistence.model.codec import from_json_value, to_json_value
+
+Floats = npt.NDArray[np.float64]
 
 BUSY_SECONDS = 0.5  # busy seconds of the newest samples, from which the rate is computed
 BUSY_AGE = 2.0  # seconds after which a sample is dropped if there are newer ones, which are short with little input
@@ -31,6 +35,8 @@ STANDING_SECONDS = 0.25  # window of the standing queue, its minimum: several ro
 MEAN_SECONDS = 0.3  # window of the mean queue
 FLOW_SECONDS = 1.0  # window of flows in bytes/s
 ROUNDS = 64  # newest samples, from which the amplification is computed
+FIXED_LEAST, FIXED_MOST = 0.25, 0.95  # shares of a round's output: less is noise; more, and no size would be enough
+SPREAD = 0.1  # of the sizes of rounds, from which their fixed output shows
 AMPLIFICATION_PERCENTILE = 95.0
 MIN_AMPLIFICATION = 1e-6  # of a stage that sends almost nothing downstream
 GRACE_SECONDS = 0.12  # duration of a round from which it lowers the rate
@@ -44,7 +50,7 @@ class StageCounts:
     progress, which began at `round_started_at` (None: there is none). `applied`: bytes of the completed rounds, `busy`:
     the seconds that these took; if `busy` excludes rounds that do not show the rate, `sampled_bytes` is the bytes of
     the included ones. `produced`: bytes that it has sent, by downstream stage. `unit_queues`: the queue of each unit.
-    `admitted_round`: the newest round that `admitted` includes.
+    `admitted_round`, `applied_round`: the newest rounds that `admitted` and `applied` include.
     """
 
     observed_at: float
@@ -57,6 +63,7 @@ class StageCounts:
     unit_queues: Mapping[int, int] = field(default_factory=dict)
     sampled_bytes: int | None = None
     admitted_round: int = 0
+    applied_round: int = 0
 
     @property
     def busy_bytes(self) -> int:
@@ -74,6 +81,37 @@ class StageCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundCost:
+    """What a round costs a stage's downstream, in bytes of the stage's own input: `fixed`, and `slope` for each byte.
+
+    A stage that aggregates sends every group of a round once, so that a small round sends almost as much as a large
+    one. Of a stage whose output is in proportion to its input, a round costs what it reads.
+
+    Example:
+        >>> cost = RoundCost(fixed=600.0, slope=0.4)
+        >>> cost.of(1_000), cost.affordable(800), cost.affordable(3_000)
+        (1000.0, 1500.0, 6000.0)
+    """
+
+    fixed: float = 0.0
+    slope: float = 1.0
+
+    def of(self, read: float) -> float:
+        """Return the cost of a round that reads so many bytes."""
+        return self.fixed + self.slope * read
+
+    def affordable(self, cost: float) -> float:
+        """Return the bytes that a round of such a cost reads; at least so many that they cost as much as the round
+        itself.
+        """
+        return max(cost - self.fixed, self.fixed) / self.slope
+
+
+IN_PROPORTION: RoundCost = RoundCost()
+"""What a round costs that sends in proportion to what it reads."""
+
+
+@dataclass(frozen=True, slots=True)
 class StageMeasurement:
     """Measurement of a stage, in bytes and bytes/s.
 
@@ -81,7 +119,7 @@ class StageMeasurement:
     quarter of a second, as in CoDel (Nichols and Jacobson, 2012), which removes the sawtooth of the rounds; `mean`:
     over several rounds. `rate`: true capacity, None before the first round. `inflow`: by upstream stage; `outflow`:
     applied bytes/s. `amplification`: output bytes per input byte, by downstream stage, as the 95th percentile over
-    rounds.
+    rounds, for a round of the mean size. `round_cost`: that of the downstream where it has the greatest fixed part.
     """
 
     observed_at: float
@@ -94,6 +132,7 @@ class StageMeasurement:
     outflow: float = 0.0
     amplification: Mapping[str, float] = field(default_factory=dict)
     unit_queues: Mapping[int, int] = field(default_factory=dict)
+    round_cost: RoundCost = IN_PROPORTION
 
     @property
     def queue_seconds(self) -> float | None:
@@ -112,10 +151,10 @@ class StageMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class _MeterState:
-    """State of a meter: bytes and seconds of rounds, and output bytes per input byte by downstream stage."""
+    """State of a meter: bytes and seconds of rounds; bytes that rounds read, and sent to each downstream stage."""
 
     round_samples: tuple[tuple[float, float], ...] = ()
-    output_ratios: tuple[dict[str, float], ...] = ()
+    outputs: tuple[tuple[float, dict[str, float]], ...] = ()
 
 
 class StageMeter:
@@ -126,12 +165,13 @@ class StageMeter:
         self._observed: deque[StageCounts] = deque()
         self._round_samples: deque[tuple[float, float]] = deque(restored.round_samples)
         self._sample_ends: deque[float] = deque([0.0] * len(self._round_samples))  # when each ended
-        self._output_ratios: deque[dict[str, float]] = deque(restored.output_ratios, maxlen=ROUNDS)
+        self._outputs: deque[tuple[float, dict[str, float]]] = deque(restored.outputs, maxlen=ROUNDS)
         self._shortest_rounds: deque[tuple[float, float, float]] = (
             deque()
         )  # (end time, bytes, seconds), by increasing seconds
         self._last_ended: StageCounts | None = None
-        self._amplification = _amplification(self._output_ratios)
+        self._fixed_shares: dict[str, float] = {}  # by downstream: the part of a mean round's output that is fixed
+        self._amplification, self._round_cost = self._measure_outputs()
         self._capacity = _weighted_percentile(self._round_samples, BUSY_PERCENTILE) if self._round_samples else None
 
     def measure(self, counts: StageCounts) -> StageMeasurement:
@@ -168,11 +208,12 @@ class StageMeter:
             outflow=(counts.applied - first.applied) / seconds,
             amplification=self._amplification,
             unit_queues=counts.unit_queues,
+            round_cost=self._round_cost,
         )
 
     def as_json(self) -> dict[str, Any]:
         """Return the state of the rates, from which another meter continues; flows are measured again."""
-        state: dict[str, Any] = to_json_value(_MeterState(tuple(self._round_samples), tuple(self._output_ratios)))
+        state: dict[str, Any] = to_json_value(_MeterState(tuple(self._round_samples), tuple(self._outputs)))
         return state
 
     def _record_rounds(self, counts: StageCounts) -> None:
@@ -181,13 +222,25 @@ class StageMeter:
         if last is None:
             self._last_ended = counts
         elif counts.busy > last.busy and counts.busy_bytes > last.busy_bytes:
-            applied = counts.applied - last.applied
             self._add_round(float(counts.busy_bytes - last.busy_bytes), counts.busy - last.busy, counts.observed_at)
-            self._output_ratios.append(
-                {name: (produced - last.produced.get(name, 0)) / applied for name, produced in counts.produced.items()}
-            )
+            rounds = max(counts.applied_round - last.applied_round, 1)
+            sent = {name: (many - last.produced.get(name, 0)) / rounds for name, many in counts.produced.items()}
+            self._outputs.append(((counts.applied - last.applied) / rounds, sent))
             self._last_ended = counts
-            self._amplification = _amplification(self._output_ratios)
+            self._amplification, self._round_cost = self._measure_outputs()
+
+    def _measure_outputs(self) -> tuple[dict[str, float], RoundCost]:
+        """Return the amplification for each downstream stage, and the cost of a round."""
+        read = np.array([each for each, _ in self._outputs])
+        amplification, fixed_share = {}, 0.0
+        for name in sorted({name for _, sent in self._outputs for name in sent}):
+            of_stage = np.array([sent.get(name, math.nan) for _, sent in self._outputs])
+            known = ~np.isnan(of_stage)
+            self._fixed_shares[name] = _fixed_share(read[known], of_stage[known], self._fixed_shares.get(name, 0.0))
+            amplification[name] = _amplification(read[known], of_stage[known], self._fixed_shares[name])
+            fixed_share = max(fixed_share, self._fixed_shares[name])
+        cost = RoundCost(fixed_share * float(read.mean()), 1 - fixed_share) if fixed_share else IN_PROPORTION
+        return amplification, cost
 
     def _add_round(self, applied: float, busy: float, ended_at: float) -> None:
         applied = self._full_round_rate(applied, busy, ended_at) * busy
@@ -247,12 +300,25 @@ def _time_mean(samples: Sequence[tuple[float, int]]) -> float:
     return sum((end - start) * (first + last) / 2 for (start, first), (end, last) in steps) / seconds
 
 
-def _amplification(ratios: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    by_stage: dict[str, list[float]] = {}
-    for each in ratios:
-        for name, ratio in each.items():
-            by_stage.setdefault(name, []).append(ratio)
-    return {name: float(np.percentile(by_stage[name], AMPLIFICATION_PERCENTILE)) for name in sorted(by_stage)}
+def _fixed_share(read: Floats, sent: Floats, previous: float) -> float:
+    """Return the share of a mean round's output that does not depend on its size, by a line through the rounds.
+
+    It stays what it was while all rounds are of similar size.
+    """
+    mean_read, mean_sent = float(read.mean()), float(sent.mean())
+    variance = float(read.var())
+    if mean_sent <= 0 or variance <= (SPREAD * mean_read) ** 2:
+        return previous
+    slope = float(((read - mean_read) * (sent - mean_sent)).mean()) / variance
+    share = 1 - min(max(slope * mean_read / mean_sent, 0.0), 1.0)
+    return 0.0 if share < FIXED_LEAST else min(share, FIXED_MOST)
+
+
+def _amplification(read: Floats, sent: Floats, fixed_share: float) -> float:
+    """Return the output bytes per input byte of a mean round, as the percentile over rounds of what each would give."""
+    mean_read = float(read.mean())
+    expected = fixed_share * mean_read + (1 - fixed_share) * read
+    return float(np.percentile(sent / expected, AMPLIFICATION_PERCENTILE))
 
 
 def _is_stall_before(sample: tuple[float, float], rate: float) -> bool:

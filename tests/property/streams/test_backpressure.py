@@ -210,6 +210,31 @@ def test_a_queue_is_bounded_while_the_slow_stage_stands_still(mode: str, seed: i
     assert max(trace.queue["slow"]) + max(trace.queue["split"]) < 30e6
 
 
+@pytest.mark.parametrize("round_output", [0.0, 3e6, 30e6])
+@every_mode
+def test_a_stage_that_aggregates_settles_on_rounds_that_pay(mode: str, round_output: float) -> None:
+    """Small rounds of one that sends each group once a round send more, for which smaller ones would be admitted yet:
+    it would end at a few messages a round.
+
+    What the downstream can do is half of what it would get from rounds of 60 MB as quickly as possible.
+    """
+    seconds, slope, largest = 60.0, 0.05, 60e6
+    points = np.full(round(seconds * 100), 1.0)
+    least_output = round_output / largest + slope  # for a byte read
+    capacity = 100e6 * least_output
+    stations = [
+        Station("map", points * 200e6, {"reduce": slope}, 500e6, round_output),
+        Station("reduce", points * capacity, {}, 500e6),
+    ]
+    simulation = Simulation(
+        stations, {"reduce": ("map",)}, lambda name: make_admission(mode, name), 400e6, seconds, most=largest
+    )
+    trace = simulation.run()
+    late = [applied for at, applied in trace.applied["map"] if at > seconds / 2]
+    assert (late[-1] - late[0]) / (seconds / 2) > 0.5 * 100e6
+    assert max(trace.queue["reduce"]) < 4 * (round_output + slope * largest) + 8e6
+
+
 OSCILLATING = [(1, 9), (816, 16), (255, 8), (480, 11), (637, 10), (794, 9)]
 
 

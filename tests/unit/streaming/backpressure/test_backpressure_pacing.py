@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from springline.spark_jobs.streaming.backpressure.rate_limit import (
     spread,
     write_grant,
 )
+from springline.spark_jobs.streaming.backpressure.stage_meter import RoundCost
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
@@ -35,11 +37,8 @@ def stage() -> Stage:
 
 def passes(pacing: RateLimiter, seconds: float, every: float) -> int:
     """How many messages rounds take that begin so many seconds after one another."""
-    admitted, at = 0, 0.0
-    while at < seconds:
-        admitted += admit(pacing, {0: 1 << 20, 1: 1 << 20}, at)
-        at += every
-    return admitted
+    starts = np.arange(0.0, seconds, every)
+    return sum(admit(pacing, {0: 1 << 20, 1: 1 << 20}, at, number) for number, at in enumerate(starts.tolist(), 1))
 
 
 def admit(pacing: RateLimiter, waiting: dict[int, int], at: float, number: int = 1) -> int:
@@ -114,6 +113,47 @@ def test_a_message_larger_than_a_credit_is_admitted(stage: Stage, tmp_path: Path
     assert admit(limiter, {0: 5, 1: 5}, 1.1, number=2) == 0
     write_grant(tmp_path, stage.name, RateLimit(None, 1e6, Credit(-5, after_round=1)), LEASE)
     assert admit(limiter, {0: 5, 1: 5}, 1.2, number=2) == 0
+
+
+def test_a_little_that_is_free_is_no_round_unless_it_is_all_that_waits(stage: Stage, tmp_path: Path) -> None:
+    """Otherwise each round of the downstream would set free another small one, which costs almost as much."""
+    limiter = RateLimiter(stage, tmp_path)
+    write_grant(tmp_path, stage.name, RateLimit(None, 500.0, Credit(4_000, after_round=0, least=5_000)), LEASE)
+    assert admit(limiter, {0: 50}, 1.0, number=1) == 0
+    assert admit(limiter, {0: 5}, 1.0, number=1) == 5
+    write_grant(tmp_path, stage.name, RateLimit(None, 500.0, Credit(6_000, after_round=1, least=5_000)), LEASE)
+    assert admit(limiter, {0: 50}, 1.1, number=2) == 12
+
+
+AGGREGATES = RoundCost(fixed=50e3, slope=0.5)
+
+
+def test_rounds_of_a_stage_that_aggregates_wait_until_they_are_worth_it(stage: Stage, tmp_path: Path) -> None:
+    """Half of what a round costs is for its messages, at least; in all it comes to the rate."""
+    write_grant(tmp_path, stage.name, RateLimit(100e3, 500.0, round_cost=AGGREGATES), LEASE)
+    limiter, costs = RateLimiter(stage, tmp_path), []
+    for number in range(1, 1_001):
+        if messages := admit(limiter, {0: 1 << 20}, number * 0.02, number):
+            costs.append(AGGREGATES.of(messages * 500.0))
+    assert sum(costs) == pytest.approx(100e3 * 20, rel=0.1)
+    assert min(costs) >= 2 * AGGREGATES.fixed
+    assert admit(limiter, {0: 1}, 21.5, 2_000) == 1  # all that waits
+
+
+def test_a_fixed_cost_far_above_the_rate_delays_rounds_for_seconds_not_for_hours(stage: Stage, tmp_path: Path) -> None:
+    """A stage may be granted the least rate while nothing is known of its downstream."""
+    write_grant(tmp_path, stage.name, RateLimit(10e3, 500.0, round_cost=RoundCost(30e6, 0.5)), LEASE)
+    limiter = RateLimiter(stage, tmp_path)
+    starts = [at / 10 for at in range(300) if admit(limiter, {0: 1 << 20}, at / 10, at + 1)]
+    assert 6 <= len(starts) <= 10
+
+
+def test_any_credit_is_room_for_a_round_that_is_worth_its_fixed_cost(stage: Stage, tmp_path: Path) -> None:
+    """A queue that is smaller than what one round sends must not make rounds smaller: that sends more."""
+    limiter = RateLimiter(stage, tmp_path)
+    write_grant(tmp_path, stage.name, RateLimit(None, 500.0, Credit(1, after_round=0), AGGREGATES), LEASE)
+    assert admit(limiter, {0: 1_000}, 1.0, number=1) == 200
+    assert admit(limiter, {0: 1_000}, 1.1, number=2) == 0
 
 
 def test_a_credit_is_void_once_its_lease_has_ended(stage: Stage, tmp_path: Path) -> None:

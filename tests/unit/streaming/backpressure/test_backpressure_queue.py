@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts, StageMeasurement, StageMeter
+from springline.spark_jobs.streaming.backpressure.stage_meter import (
+    IN_PROPORTION,
+    StageCounts,
+    StageMeasurement,
+    StageMeter,
+)
 
 
 def counted(
@@ -115,6 +120,46 @@ def test_amplification_is_the_95th_percentile_over_rounds() -> None:
             counted(number * 0.1, number * 100, number * 100, number * 0.1, produced={"down": int(produced_bytes)})
         )
     assert measured.amplification == {"down": pytest.approx(5.0)}
+
+
+def sends(meter: StageMeter, sizes: list[float], fixed: float, slope: float, *, at_once: int = 1) -> StageMeasurement:
+    """Rounds of such sizes, each of which sends `fixed` bytes and `slope` for each byte; so many between two looks."""
+    applied = produced = 0.0
+    measured = meter.measure(counted(0.0, 0, 0, 0, produced={"down": 0}))
+    for number, size in enumerate(sizes, 1):
+        applied, produced = applied + size, produced + fixed + slope * size
+        if number % at_once == 0:
+            many = {"down": int(produced)}
+            measured = meter.measure(
+                counted(number * 0.1, applied, applied, number * 0.1, produced=many, applied_round=number)
+            )
+    return measured
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_what_a_round_sends_whatever_it_reads_shows_in_rounds_of_different_sizes(at_once: int) -> None:
+    """As of a stage that aggregates: half as large a round sends more than half."""
+    sizes = [1e6 * (1 + number // at_once % 4) for number in range(60)]
+    measured = sends(StageMeter(), sizes, fixed=3e6, slope=0.5, at_once=at_once)
+    for size in (1e5, 1e6, 8e6):
+        sent = measured.round_cost.of(size) * measured.amplification_to("down")
+        assert sent == pytest.approx(3e6 + 0.5 * size, rel=0.01)
+
+
+def test_of_a_stage_that_sends_in_proportion_a_round_costs_what_it_reads() -> None:
+    """A small fixed part, as of headers, is left out: it says nothing about rounds."""
+    sizes = [1e6 * (1 + number % 4) for number in range(60)]
+    assert sends(StageMeter(), sizes, fixed=0.0, slope=2.0).round_cost == IN_PROPORTION
+    assert sends(StageMeter(), sizes, fixed=1e5, slope=2.0).round_cost == IN_PROPORTION
+
+
+def test_rounds_of_one_size_say_nothing_about_what_is_fixed() -> None:
+    """What was known before them holds."""
+    sizes = [1e6 * (1 + number % 4) for number in range(60)]
+    measured = sends(StageMeter(), [*sizes, *[2.5e6] * 200], fixed=3e6, slope=0.5)
+    assert measured.round_cost.of(2.5e6) == pytest.approx(2.5e6)
+    assert measured.round_cost.of(0) == pytest.approx(2.5e6 * 3e6 / 4.25e6, rel=0.01)
+    assert sends(StageMeter(), [2.5e6] * 100, fixed=3e6, slope=0.5).round_cost == IN_PROPORTION
 
 
 def test_inflow_is_computed_from_upstream() -> None:
