@@ -23,8 +23,9 @@ from springline.spark_jobs.streaming.runtime.step import Headers, Message
 _AT_ONCE = 256  # messages taken from the client's queue per call
 _WAIT = 0.02  # seconds without messages, after which a gap before the end offset is checked for
 _MAX_WAIT = 0.25  # the same for a partition in which checks have found messages instead of gaps
-_WAITS = 500  # milliseconds until the broker reports that there are no more messages
-_WAITS_LONG = 5_000  # the same for consumers that wait for new messages, which come at once
+_WAITS = 500  # milliseconds until the broker reports that there are no more messages; until then no other fetch begins
+_WAITS_LONG = 5_000  # the same for consumers that go on from where they are, and wait for new messages
+_WAITS_NEXT = 800  # the same for the consumer of `await_messages`
 _WAITS_SHORT = 5  # the same for the consumer that checks for gaps, which relies on that report
 _MAX_CONSUMERS = 64  # consumers cached per process
 _OFFSET_ERRORS = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
@@ -55,6 +56,7 @@ class ConsumerPool:
         self._consumers: dict[tuple[str, int, int], _PartitionConsumer] = {}  # by topic, partition and what they wait
         self._gap_consumer: Consumer | None = None  # for end offsets after a gap
         self._followed: tuple[Consumer, dict[str, int]] | None = None  # of `follow_topics`, and its positions
+        self._waiting: tuple[Consumer, Mapping[tuple[str, int], int]] | None = None  # of `await_messages`, the same
 
     def fetch(self, topic: str, partition: int, start: int, to: int, *, number: int) -> Iterator[Message]:
         """Yield the messages of a partition at the offsets [start, to) as they arrive; they say `number` of it.
@@ -91,8 +93,33 @@ class ConsumerPool:
         self._followed = (consumer, positions)
         return by_topic
 
+    def await_messages(self, starts: Mapping[tuple[str, int], int], seconds: float) -> bool:
+        """Wait up to `seconds` for a message of one of these partitions at its offset or later; see `MessageLog`.
+
+        One consumer serves all of them. What it fetches is read again by others, so it fetches as little as it can.
+        """
+        if self._waiting is None:
+            self._waiting = (
+                self._consumer(_WAITS_NEXT, fetch_message_max_bytes=1, queued_max_messages_kbytes=1),
+                {},
+            )
+        consumer, positions = self._waiting
+        if positions != starts:
+            consumer.assign([TopicPartition(topic, partition, start) for (topic, partition), start in starts.items()])
+        try:
+            found = any(self._poll(consumer, starts, seconds).values())
+        except (MessagesLostError, UnknownTopicError):  # which is for those to say who read them
+            found = True
+        if found:
+            consumer.unassign()
+        self._waiting = (consumer, {} if found else dict(starts))
+        return found
+
     def close(self) -> None:
         """Close all consumers."""
+        if self._waiting is not None:
+            self._waiting[0].close()
+            self._waiting = None
         if self._followed is not None:
             self._followed[0].close()
             self._followed = None
@@ -196,12 +223,19 @@ class ConsumerPool:
             raise LogUnavailableError(f"{where}, offset {position}: {error.str()}")
         return 0  # the client retries
 
-    def _consumer(self, waits: int) -> Consumer:
+    def _consumer(
+        self,
+        waits: int,
+        *,
+        fetch_message_max_bytes: int = MAX_RECORD_BYTES,
+        queued_max_messages_kbytes: int = 8192,
+    ) -> Consumer:
         return Consumer(
             self._cluster.config(
                 group_id="springline", enable_auto_commit=False, auto_offset_reset="error", enable_partition_eof=True,
-                isolation_level="read_committed", fetch_message_max_bytes=MAX_RECORD_BYTES, fetch_max_bytes=64 << 20,
-                receive_message_max_bytes=100 << 20, queued_max_messages_kbytes=8192, fetch_wait_max_ms=waits,
+                isolation_level="read_committed", fetch_message_max_bytes=fetch_message_max_bytes,
+                fetch_max_bytes=64 << 20, receive_message_max_bytes=100 << 20,
+                queued_max_messages_kbytes=queued_max_messages_kbytes, fetch_wait_max_ms=waits,
                 fetch_queue_backoff_ms=1, check_crcs=False,
             )
         )  # fmt: skip

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import starmap
-from math import ceil
 from typing import Any
 
 from confluent_kafka import (
@@ -205,7 +205,7 @@ class Kafka:
     def _offsets_for_time(self, topic: str, seconds: float) -> dict[int, int]:
         highs = {partition: bounds.high for partition, bounds in self._offset_bounds(topic).items()}
         partitions = [TopicPartition(topic, partition) for partition in highs]
-        offsets = self._offsets(partitions, OffsetSpec.for_timestamp(ceil(seconds * 1000)))
+        offsets = self._offsets(partitions, OffsetSpec.for_timestamp(math.ceil(seconds * 1000)))
         return {partition: offsets[partition] if offsets[partition] >= 0 else high for partition, high in highs.items()}
 
     def _offset_bounds(self, topic: str) -> dict[int, OffsetBounds]:
@@ -249,6 +249,13 @@ class Kafka:
 
     def follow(self, topic: str, partition: int, start: int, seconds: float) -> Sequence[Message]:
         return self._readers.follow(*partition_of(topic, partition), start, seconds)
+
+    def await_messages(self, topic: str, starts: Mapping[int, int], seconds: float) -> bool:
+        places = {partition_of(topic, partition): start for partition, start in starts.items()}
+        existing = {part: self._topic(part, math.inf).partitions for part in topics_of(topic)}
+        return self._readers.await_messages(
+            {place: start for place, start in places.items() if place[1] in existing[place[0]]}, seconds
+        )
 
     def follow_topics(self, starts: Mapping[str, int], seconds: float) -> Mapping[str, Sequence[Message]]:
         """Return the available messages of topics of one partition from these offsets on, or wait up to `seconds` for
@@ -352,9 +359,9 @@ class Kafka:
             step *= 8
         return NO_ROUND
 
-    def _topic(self, name: str) -> _TopicDescription:
+    def _topic(self, name: str, max_age: float = _TOPIC_SECONDS) -> _TopicDescription:
         cached = self._topics.get(name)
-        if cached is not None and time.monotonic() - cached.described_at < _TOPIC_SECONDS:
+        if cached is not None and time.monotonic() - cached.described_at < max_age:
             return cached
         try:
             topic: _TopicDescription = call_with_retries(partial(self._describe, name), self._timeout)

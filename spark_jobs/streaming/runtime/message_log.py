@@ -118,6 +118,13 @@ class MessageLog(Protocol):
         Raises as `fetch` does, except that a long wait for messages is no error.
         """
 
+    def await_messages(self, topic: str, starts: Mapping[int, int], seconds: float) -> bool:
+        """Wait up to `seconds` until a partition has messages at its offset in `starts` or later; return whether one
+        may have them.
+
+        Raises `LogUnavailableError`.
+        """
+
     def record_sender(self) -> AbstractContextManager[RecordSender]:
         """Send messages in order; its end returns once all are delivered, or raises `LogUnavailableError`,
         or `RecordRefusedError`.

@@ -132,6 +132,12 @@ class MemoryLog:
             time.sleep(min(seconds, 0.001))
         return messages
 
+    def await_messages(self, topic: str, starts: Mapping[int, int], seconds: float) -> bool:
+        found = any(bounds.high > starts.get(each, 0) for each, bounds in self.offset_bounds(topic).items())
+        if not found:
+            time.sleep(min(seconds, 0.001))
+        return found
+
     @contextmanager
     def record_sender(self) -> Iterator[MemoryLog]:
         yield self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 
@@ -65,6 +66,30 @@ def test_topics_may_be_read_as_one(log: Kafka, topic: str) -> None:
     assert [bytes(m.value) for m in log.fetch(name, 0, 0, 1)] == [b"a"]
     assert [bytes(m.value) for m in log.fetch(name, 1, 0, 2)] == [b"b", b"c"]
     assert [bytes(m.value) for m in log.follow(name, 1, 1, 5.0)] == [b"c"]
+
+
+def test_a_message_ends_the_wait_for_it_again_and_again(log: Kafka, topic: str) -> None:
+    """Soon, also right after the wait before; with a topic beside it that has fewer partitions."""
+    other = f"t-{uuid.uuid4().hex}"
+    log.create({other: 2})
+    name = union_name([topic, other])
+    for number in range(4):
+        ends = {partition: bounds.high for partition, bounds in log.offset_bounds(name).items()}
+        assert not log.await_messages(name, ends, 1.0)
+        sender = threading.Timer(0.3, sent, (log, topic if number % 2 else other, b"x"))
+        sender.start()
+        began = time.monotonic()
+        assert log.await_messages(name, ends, 10.0)
+        assert time.monotonic() - began < 2.0, number
+        sender.join()
+
+
+def test_deleted_messages_end_a_wait_for_those_who_read_them_to_say(log: Kafka, topic: str) -> None:
+    """And what is there already needs no wait."""
+    sent(log, topic, b"a", b"b")
+    assert log.await_messages(topic, {0: 1}, 10.0)
+    log.delete(topic, {0: 2})
+    assert log.await_messages(topic, {0: 0}, 10.0)
 
 
 def test_offsets_with_gaps_and_aborted_messages_are_passed_over(log: Kafka, topic: str, kafka: Running) -> None:

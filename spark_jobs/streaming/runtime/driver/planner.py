@@ -66,6 +66,7 @@ class Planner:
         self.has_lag = False  # whether messages were waiting when the last round was to be planned
         self._next_offset = 0
         self._upstream_offset: int | None = None  # of the next report of the stage that sends to this one
+        self._ends: dict[int, int] = {}  # the end of each partition when the last round was to be planned
         self._newest_round: tuple[RoundId, float] = (NO_ROUND, 0.0)  # the newest round, and when it was planned
 
     @property
@@ -90,6 +91,7 @@ class Planner:
         offset_bounds = self._log.offset_bounds(stage.topic)
         broadcast_values = self._read_broadcast_values()
         hashes = {name: each.hash for name, each in broadcast_values.items()}
+        self._ends = {partition: bounds.high for partition, bounds in offset_bounds.items()}
         now = self._now()
         lag = consumer_lag(last, offset_bounds)
         max_messages = self._admission_limit.max_messages(lag, now)
@@ -124,12 +126,14 @@ class Planner:
         self._newest_round = (plan.round_id, now)
         return plan
 
-    def is_due(self, last: RoundPlan) -> bool:
-        """Return whether a round is needed after `last` though there may be no messages: a timer is due, or a broadcast
-        value has changed.
+    def due_in(self, last: RoundPlan) -> float:
+        """Return the seconds after which a round is needed after `last` though there may be no messages: when a timer
+        is due; 0 or less at once, also when a broadcast value has changed.
         """
         hashes = {name: each.hash for name, each in self._read_broadcast_values().items()}
-        return self._clock(last, self._now()) >= self._due_clock(last) or hashes != dict(last.broadcast_hashes)
+        if hashes != dict(last.broadcast_hashes):
+            return 0.0
+        return self._due_clock(last) - self._clock(last, self._now())
 
     def _due_clock(self, last: RoundPlan) -> float:
         """Return the clock at which a round is needed though there are no messages, by the timers of the units."""
@@ -171,10 +175,13 @@ class Planner:
         """Whether one stage alone sends to this one, so that its reports say when there may be messages."""
         return len(self._stage.upstream_reports) == 1
 
-    def await_upstream(self, seconds: float) -> bool:
-        """Wait until the stage that sends to this one has reported a round since the last call, up to `seconds`;
-        return whether it may have.
+    def await_messages(self, seconds: float) -> bool:
+        """Wait until there may be messages that no round has, up to `seconds`; return whether there may be.
+
+        They are there once the one stage that sends to this one has reported a round, or once the topic has them.
         """
+        if not self.follows_upstream:
+            return not self._ends or self._log.await_messages(self._stage.topic, self._ends, seconds)
         topic = self._stage.upstream_reports[0]
         if self._upstream_offset is None:
             self._upstream_offset = self._log.offset_bounds(topic)[0].high

@@ -28,6 +28,8 @@ _STALLED_SECONDS = (
 )
 _SHORT_LOOPS = 100  # task loops of one round after that, in which tasks take turns
 _POLL_SECONDS = 0.1  # between two checks whether the task loop must end, without a report of a unit
+_IDLE_POLL_SECONDS = 0.25  # the same while there are no messages
+_POLLED_SECONDS = 1.0  # after the last messages, in which the topic is asked for more; after that they are waited for
 _MIN_PAUSE, _MAX_PAUSE = 0.005, 0.2  # seconds between two polls for messages: an idle stage costs little CPU
 _PAUSE_SHARE = 0.1  # of the time since the last messages were planned
 
@@ -147,13 +149,16 @@ class TaskLoopDriver:
 
     def _await_messages(self, until: float) -> float:
         """Wait until there may be messages, or a round is due; or return the seconds after which to look again."""
-        planner = self._planner
-        if planner.follows_upstream and not planner.has_lag:
-            while not planner.await_upstream(_POLL_SECONDS) and time.monotonic() < until:
-                if self._stopping.is_set() or self._must_end() or self._last is None or planner.is_due(self._last):
-                    break
-            return 0.0
-        return min(max((time.monotonic() - self._last_busy) * _PAUSE_SHARE, _MIN_PAUSE), _MAX_PAUSE)
+        planner, idle_seconds = self._planner, time.monotonic() - self._last_busy
+        if planner.has_lag or not (planner.follows_upstream or idle_seconds > _POLLED_SECONDS):
+            return min(max(idle_seconds * _PAUSE_SHARE, _MIN_PAUSE), _MAX_PAUSE)
+        wait = 0.0
+        while not planner.await_messages(wait) and time.monotonic() < until:
+            due_in = 0.0 if self._last is None else planner.due_in(self._last)
+            if self._stopping.is_set() or self._must_end() or due_in <= 0:
+                break
+            wait = min(due_in, _IDLE_POLL_SECONDS if idle_seconds > _POLLED_SECONDS else _POLL_SECONDS)
+        return 0.0
 
     def _plan(self, rounds: Sequence[RoundPlan]) -> None:
         """Plan rounds after those that are open until the task loop is over, and log its end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from springline.spark_jobs.streaming.errors import LogUnavailableError, MessagesLostError
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
@@ -24,7 +25,7 @@ class Silent:
 def silent(monkeypatch: pytest.MonkeyPatch, high: int) -> ConsumerPool:
     """Readers of a log of one unit that ends at an offset, and sends nothing."""
     readers = ConsumerPool(Cluster("nowhere"), 0.0, lambda topic: {0: OffsetBounds(0, high)})
-    monkeypatch.setattr(readers, "_consumer", lambda waits: Silent())
+    monkeypatch.setattr(readers, "_consumer", lambda *waits: Silent())
     return readers
 
 
@@ -35,3 +36,77 @@ def test_a_log_that_became_shorter_is_not_one_that_does_not_answer(monkeypatch: 
         list(silent(monkeypatch, 7).fetch("rows", 0, 5, 10, number=0))
     with pytest.raises(LogUnavailableError, match=r"rows\[0\]: no message at offset 5 \(of 10\)"):
         list(silent(monkeypatch, 10).fetch("rows", 0, 5, 10, number=0))
+
+
+class Recorded(Silent):
+    """Which partitions it was told to read, and from where."""
+
+    def __init__(self) -> None:
+        self.assigned: dict[str, int] = {}
+        self.messages: list[object] = []
+
+    def assign(self, places: list[TopicPartition]) -> None:
+        self.assigned = {place.topic: place.offset for place in places}
+
+    def unassign(self) -> None:
+        self.assigned = {}
+
+    def poll(self, seconds: float) -> object | None:
+        return self.messages.pop(0) if self.messages else None
+
+
+class Record:
+    """A message of a topic."""
+
+    def __init__(self, topic: str, offset: int) -> None:
+        self._topic, self._offset = topic, offset
+
+    def topic(self) -> str:
+        return self._topic
+
+    def offset(self) -> int:
+        return self._offset
+
+    def partition(self) -> int:
+        return 0
+
+    def error(self) -> None: ...
+
+    def headers(self) -> None: ...
+
+    def key(self) -> None: ...
+
+    def value(self) -> bytes:
+        return b""
+
+    def timestamp(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+@pytest.fixture
+def clients(monkeypatch: pytest.MonkeyPatch) -> tuple[ConsumerPool, list[Recorded]]:
+    """A pool, and the consumers that it has made."""
+    pool, made = ConsumerPool(Cluster("nowhere"), 0.0, lambda topic: {0: OffsetBounds(0, 9)}), list[Recorded]()
+
+    def make(*waits: int, **limits: int) -> Recorded:
+        made.append(Recorded())
+        return made[-1]
+
+    monkeypatch.setattr(pool, "_consumer", make)
+    return pool, made
+
+
+def test_messages_of_any_of_several_partitions_end_the_wait(clients: tuple[ConsumerPool, list[Recorded]]) -> None:
+    """Those before the offsets do not; and what comes later is left to others."""
+    pool, made = clients
+    starts = {("a", 0): 3, ("b", 0): 5}
+    assert not pool.await_messages(starts, 0.0)
+    (waiting,) = made
+    assert waiting.assigned == {"a": 3, "b": 5}
+    waiting.messages = [Record("b", 4)]
+    assert not pool.await_messages(starts, 0.0)
+    waiting.messages = [Record("b", 5)]
+    assert pool.await_messages(starts, 0.0)
+    assert (waiting.assigned, len(made)) == ({}, 1)
+    assert not pool.await_messages({("a", 0): 3, ("b", 0): 6}, 0.0)
+    assert waiting.assigned == {"a": 3, "b": 6}
