@@ -235,9 +235,9 @@ class StageMeter:
         amplification, fixed_share = {}, 0.0
         for name in sorted({name for _, sent in self._outputs for name in sent}):
             of_stage = np.array([sent.get(name, math.nan) for _, sent in self._outputs])
-            known = ~np.isnan(of_stage)
-            self._fixed_shares[name] = _fixed_share(read[known], of_stage[known], self._fixed_shares.get(name, 0.0))
-            amplification[name] = _amplification(read[known], of_stage[known], self._fixed_shares[name])
+            present = ~np.isnan(of_stage)
+            self._fixed_shares[name] = _fixed_share(read[present], of_stage[present], self._fixed_shares.get(name, 0.0))
+            amplification[name] = _amplification(read[present], of_stage[present], self._fixed_shares[name])
             fixed_share = max(fixed_share, self._fixed_shares[name])
         cost = RoundCost(fixed_share * float(read.mean()), 1 - fixed_share) if fixed_share else IN_PROPORTION
         return amplification, cost

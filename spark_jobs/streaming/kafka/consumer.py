@@ -107,13 +107,13 @@ class ConsumerPool:
         if positions != starts:
             consumer.assign([TopicPartition(topic, partition, start) for (topic, partition), start in starts.items()])
         try:
-            found = any(self._poll(consumer, starts, seconds).values())
+            has_messages = any(self._poll(consumer, starts, seconds).values())
         except (MessagesLostError, UnknownTopicError):  # which is for those to say who read them
-            found = True
-        if found:
+            has_messages = True
+        if has_messages:
             consumer.unassign()
-        self._waiting = (consumer, {} if found else dict(starts))
-        return found
+        self._waiting = (consumer, {} if has_messages else dict(starts))
+        return has_messages
 
     def close(self) -> None:
         """Close all consumers."""

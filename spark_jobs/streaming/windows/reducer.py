@@ -23,7 +23,7 @@ from springline.spark_jobs.streaming.windows.multi_query import Cube, cubes_of
 from springline.spark_jobs.streaming.windows.payload import Partials, decode_payload
 from springline.spark_jobs.streaming.windows.query import Query
 from springline.spark_jobs.streaming.windows.registry import QueryRegistry
-from springline.spark_jobs.streaming.windows.state.cube_state import UnitRound
+from springline.spark_jobs.streaming.windows.state.cube_state import ReducerRound
 from springline.spark_jobs.streaming.windows.state.reducer_state import ReducerState
 
 _RegistryContent = tuple[Stream, dict[str, Query], tuple[Cube, ...]]
@@ -57,26 +57,26 @@ class Reducer:
         unit.learn_newer(announced, registry_json["version"], ids)
         before = unit.time
         now = before.advance(step_input.watermarks, step_input.idle_units, step_input.upstream_units, step_input.clocks)
-        unit_round = UnitRound(stream, self._source, before.closed, now.closed, dict(state.runs), unit.marks)
+        reducer_round = ReducerRound(stream, self._source, before.closed, now.closed, dict(state.runs), unit.marks)
         for name in unit.newer:
-            unit.store(name, fresh.get(name, ()), unit_round)
+            unit.store(name, fresh.get(name, ()), reducer_round)
         results: list[pa.RecordBatch] = []
         for cube in cubes:
             spans = {
                 queries[name]: covered_span(unit.spans, cube.id, measures[name], step_input.upstream_units)
                 for name in cube.queries
             }
-            results += unit.cube_state(cube, unit_round).advance(fresh.get(cube.id, ()), spans)
-        counts = unit_round.counts
+            results += unit.cube_state(cube, reducer_round).advance(fresh.get(cube.id, ()), spans)
+        counts = reducer_round.counts
         for name in fresh.keys() - ids - unit.newer.keys():
             counts["unregistered"] += sum(partials.batch.num_rows for partials in fresh[name])
         unit.time = now
-        unit.forget(queries, ids, unit_round)
+        unit.forget(queries, ids, reducer_round)
         counts["results"] = sum(batch.num_rows for batch in results)
         return Output(
-            unit.after_round(unit_round.runs),
+            unit.after_round(reducer_round.runs),
             results=[batch for batch in results if batch.num_rows],
-            dead_letters=unit_round.dead,
+            dead_letters=reducer_round.dead,
             counts=dict(sorted(counts.items())),
             gauges={"watermark": None if now.closed is None else now.closed / MICROS},
             timer=None,

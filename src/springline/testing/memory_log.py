@@ -133,10 +133,10 @@ class MemoryLog:
         return messages
 
     def await_messages(self, topic: str, starts: Mapping[int, int], seconds: float) -> bool:
-        found = any(bounds.high > starts.get(each, 0) for each, bounds in self.offset_bounds(topic).items())
-        if not found:
+        has_messages = any(bounds.high > starts.get(each, 0) for each, bounds in self.offset_bounds(topic).items())
+        if not has_messages:
             time.sleep(min(seconds, 0.001))
-        return found
+        return has_messages
 
     @contextmanager
     def record_sender(self) -> Iterator[MemoryLog]:

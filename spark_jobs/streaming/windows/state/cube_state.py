@@ -66,7 +66,7 @@ class CubeScalars:
 
 
 @dataclass
-class UnitRound:
+class ReducerRound:
     """What all cubes of a reducer unit share in a round.
 
     Args:
@@ -100,10 +100,10 @@ class UnitRound:
 class CubeState(ABC):
     """The state of one cube while a round changes it."""
 
-    def __init__(self, cube: Cube, scalars: CubeScalars, unit_round: UnitRound) -> None:
+    def __init__(self, cube: Cube, scalars: CubeScalars, reducer_round: ReducerRound) -> None:
         self._cube = cube
         self._scalars = scalars
-        self._round = unit_round
+        self._round = reducer_round
 
     def advance(self, fresh: Sequence[Partials], spans: CoveredSpans) -> list[pa.RecordBatch]:
         """Take the partials that mappers have sent, and return the results of the windows that are closed by now."""
@@ -275,8 +275,8 @@ class CountCubeState(CubeState):
 
     def _emit(self, spans: CoveredSpans, limits: Mapping[str, int | None]) -> list[pa.RecordBatch]:
         numbered_before = self._scalars.rows
-        known = [limit for limit in limits.values() if limit is not None]
-        self._number_rows(min(known) if known and len(known) == len(limits) else None)
+        certain = [limit for limit in limits.values() if limit is not None]
+        self._number_rows(min(certain) if certain and len(certain) == len(limits) else None)
         results: list[pa.RecordBatch] = []
         slices = slices_in(self._slices)
         for query in spans:

@@ -20,8 +20,8 @@ from springline.spark_jobs.streaming.windows.state.cube_state import (
     CountCubeState,
     CubeScalars,
     CubeState,
+    ReducerRound,
     TimeCubeState,
-    UnitRound,
     waiting_rows_of,
 )
 from springline.spark_jobs.streaming.windows.state.slices import Runs, push_run
@@ -60,7 +60,7 @@ class ReducerState:
         versions = {name: since for name, since in {**self.newer, **announced}.items() if since > version}
         self.newer = {name: versions[name] for name in sorted(versions) if name not in served}
 
-    def cube_state(self, cube: Cube, unit_round: UnitRound) -> CubeState:
+    def cube_state(self, cube: Cube, reducer_round: ReducerRound) -> CubeState:
         """Return the state of a cube, to be advanced in this round; that of a new one begins after its event time.
 
         Partials that were sent for it earlier, when no query used it, are not available.
@@ -69,26 +69,26 @@ class ReducerState:
             highs = self.time.highs.values() if cube.width else ()
             self.cubes[cube.id] = CubeScalars(max(highs) + 1 if highs else None)
         kind = TimeCubeState if cube.width else CountCubeState
-        return kind(cube, self.cubes[cube.id], unit_round)
+        return kind(cube, self.cubes[cube.id], reducer_round)
 
-    def store(self, cube: str, fresh: Sequence[Partials], unit_round: UnitRound) -> None:
+    def store(self, cube: str, fresh: Sequence[Partials], reducer_round: ReducerRound) -> None:
         """Store the partials of a newer cube as they are; whether they are late is known with its queries."""
         self.cubes.setdefault(cube, CubeScalars())
         batches = [each.batch for each in fresh]
         rows = [batch for batch in batches if "time" in batch.schema.names]
         waiting = waiting_rows_of(cube)
-        unit_round.set_runs(waiting, (*unit_round.runs.get(waiting, ()), *rows))
+        reducer_round.set_runs(waiting, (*reducer_round.runs.get(waiting, ()), *rows))
         slices = merge([batch for batch in batches if "time" not in batch.schema.names])
-        unit_round.set_runs(cube, push_run(unit_round.runs.get(cube, ()), slices))
+        reducer_round.set_runs(cube, push_run(reducer_round.runs.get(cube, ()), slices))
 
-    def forget(self, queries: Collection[str], cubes: Collection[str], unit_round: UnitRound) -> None:
+    def forget(self, queries: Collection[str], cubes: Collection[str], reducer_round: ReducerRound) -> None:
         """Delete the state of queries and cubes that no longer exist."""
         retained = {*cubes, *self.newer}
         self.cubes = {name: each for name, each in sorted(self.cubes.items()) if name in retained}
         self.spans = {name: each for name, each in sorted(self.spans.items()) if name in retained}
         self.marks = {name: mark for name, mark in sorted(self.marks.items()) if name.partition(" ")[0] in queries}
-        for name in [name for name in unit_round.runs if name.partition("-")[0] not in retained]:
-            unit_round.set_runs(name, ())
+        for name in [name for name in reducer_round.runs if name.partition("-")[0] not in retained]:
+            reducer_round.set_runs(name, ())
 
 
 def floor_of_cube(state: State, cube: str) -> int | None:

@@ -39,7 +39,7 @@ def test_a_log_that_became_shorter_is_not_one_that_does_not_answer(monkeypatch: 
 
 
 class Recorded(Silent):
-    """Which partitions it was told to read, and from where."""
+    """What is assigned to it, and what comes to it."""
 
     def __init__(self) -> None:
         self.assigned: dict[str, int] = {}
@@ -85,28 +85,28 @@ class Record:
 
 @pytest.fixture
 def clients(monkeypatch: pytest.MonkeyPatch) -> tuple[ConsumerPool, list[Recorded]]:
-    """A pool, and the consumers that it has made."""
-    pool, made = ConsumerPool(Cluster("nowhere"), 0.0, lambda topic: {0: OffsetBounds(0, 9)}), list[Recorded]()
+    """A pool, and the consumers that it creates."""
+    pool, created = ConsumerPool(Cluster("nowhere"), 0.0, lambda topic: {0: OffsetBounds(0, 9)}), list[Recorded]()
 
     def make(*waits: int, **limits: int) -> Recorded:
-        made.append(Recorded())
-        return made[-1]
+        created.append(Recorded())
+        return created[-1]
 
     monkeypatch.setattr(pool, "_consumer", make)
-    return pool, made
+    return pool, created
 
 
 def test_messages_of_any_of_several_partitions_end_the_wait(clients: tuple[ConsumerPool, list[Recorded]]) -> None:
     """Those before the offsets do not; and what comes later is left to others."""
-    pool, made = clients
+    pool, created = clients
     starts = {("a", 0): 3, ("b", 0): 5}
     assert not pool.await_messages(starts, 0.0)
-    (waiting,) = made
+    (waiting,) = created
     assert waiting.assigned == {"a": 3, "b": 5}
     waiting.messages = [Record("b", 4)]
     assert not pool.await_messages(starts, 0.0)
     waiting.messages = [Record("b", 5)]
     assert pool.await_messages(starts, 0.0)
-    assert (waiting.assigned, len(made)) == ({}, 1)
+    assert (waiting.assigned, len(created)) == ({}, 1)
     assert not pool.await_messages({("a", 0): 3, ("b", 0): 6}, 0.0)
     assert waiting.assigned == {"a": 3, "b": 6}
