@@ -54,7 +54,7 @@ class _SnapshotManifest:
 
 
 _MANIFESTS: Codec[_SnapshotManifest] = Codec(  # sorted, so that repeating a round writes the same bytes
-    _SnapshotManifest, 1, "the manifest of a version of a unit's state",
+    _SnapshotManifest, 2, "the manifest of a version of a unit's state",
     "run the job with the version that wrote it, or reset the job", sort_keys=True,
 )  # fmt: skip
 

@@ -82,6 +82,15 @@ def test_a_damaged_file_is_named(versions: StateStore, keep_length: bool) -> Non
         versions.load(1, 1)
 
 
+def test_a_state_of_another_version_of_springline_is_refused(versions: StateStore) -> None:
+    """Its steps may have other scalars: what they do not find would be taken for empty."""
+    saved_rounds(versions, 1)
+    manifest = versions.folder / "1" / "1.json"
+    manifest.write_bytes(manifest.read_bytes().replace(b'"form":2', b'"form":1'))
+    with pytest.raises(CorruptStateError, match=r"1\.json: the manifest of .* has format 1.*reset the job"):
+        versions.load(1, 1)
+
+
 def test_old_versions_go_and_what_newer_ones_name_stays(versions: StateStore) -> None:
     """Runs are shared; one that is kept by name stays whole, and one that is being written is left alone."""
     version = saved_rounds(versions, 4)
