@@ -60,6 +60,7 @@ def open_session(name: str, settings: StreamSettings, modules: Collection[str] =
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.sql.streaming.numRecentProgressUpdates": "4",
         "spark.sql.streaming.minBatchesToRetain": "10",
+        "spark.sql.streaming.pollingDelay": "50ms",  # between two questions to a planner that is paused
         # Save 75 ms per round each. The check before a rename is not atomic: enough, as the rounds log fences drivers.
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",

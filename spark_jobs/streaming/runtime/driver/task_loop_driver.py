@@ -114,7 +114,6 @@ class TaskLoopDriver:
         self._task_loop = TaskLoop(rounds, broadcast_values, next_offset, start.save)
         self._last = rounds[-1]
         if is_long:
-            self._stopping.clear()
             self._thread = threading.Thread(target=self._plan, args=(rounds,), name="task-loop", daemon=True)
             self._thread.start()
         return self._task_loop
@@ -210,6 +209,7 @@ class TaskLoopDriver:
         if self._thread is not None:
             self._stopping.set()
             self._thread.join()
+            self._stopping.clear()
             self._thread = None
         self._task_loop = None
         if (error := self._error) is not None:

@@ -24,6 +24,7 @@ from springline.spark_jobs.streaming.runtime.driver import task_loop_driver
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.driver.task_loop_driver import SaveRequest, TaskLoopDriver
 from springline.spark_jobs.streaming.runtime.history import BroadcastValue, read_line
+from springline.spark_jobs.streaming.runtime.message_log import RoundId
 from springline.spark_jobs.streaming.runtime.report_log import StageReports
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds, RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
@@ -326,24 +327,29 @@ def planning(
     driver.first(0)
 
 
-def test_rounds_are_planned_meanwhile(simulation: Simulation, planning: TaskLoopDriver, paused: list[bool]) -> None:
-    """Each when all units have done the one before; the task loop ends when nothing is to be planned any more."""
+def run_meanwhile(simulation: Simulation, planning: TaskLoopDriver, paused: list[bool]) -> RoundId:
+    """Run a task loop until all messages are added up and nothing is to be planned; returns its first round."""
     first = planning.first(20.0)
     assert first is not None
     task_loop = planning.begin(first)
     assert planning.begin(first) is task_loop  # asked again
-    units, log = simulation.units(), simulation.log
-    follow = log.follow
+    follow = simulation.log.follow
 
     def ending(*position: object) -> list[object]:
         paused[0] = simulation.totals() == SUMS
         return list(follow(*position))
 
-    assert run_task(units, simulation.log_with(ending), task_loop, [0, 1]) >= MESSAGES // 2
+    assert run_task(simulation.units(), simulation.log_with(ending), task_loop, [0, 1]) >= MESSAGES // 2
     assert simulation.totals() == SUMS
+    return first.first.round_id
+
+
+def test_rounds_are_planned_meanwhile(simulation: Simulation, planning: TaskLoopDriver, paused: list[bool]) -> None:
+    """Each when all units have done the one before; the task loop ends when nothing is to be planned any more."""
+    first = run_meanwhile(simulation, planning, paused)
     paused[0] = False
     following = planning.first(20.0)
-    assert following is not None and following.first.round_id > first.first.round_id
+    assert following is not None and following.first.round_id > first
 
 
 def test_a_task_loop_in_which_a_task_did_not_run_is_followed_by_short_ones(
@@ -359,14 +365,26 @@ def test_a_task_loop_in_which_a_task_did_not_run_is_followed_by_short_ones(
     assert planning.begin(first).next_offset is None
 
 
+@pytest.mark.parametrize("has_ended", [False, True])
 def test_a_stage_waits_for_upstream(
-    simulation: Simulation, planning: TaskLoopDriver, monkeypatch: pytest.MonkeyPatch
+    simulation: Simulation,
+    planning: TaskLoopDriver,
+    paused: list[bool],
+    monkeypatch: pytest.MonkeyPatch,
+    has_ended: bool,
 ) -> None:
-    """It asks for offsets when that stage has reported a round, or when it waited for long; not all the time."""
+    """It asks for offsets when that stage has reported a round, or when it waited for long; not all the time, and not
+    after a task loop has ended either.
+    """
     reports = "job.before.reports"
     simulation.log.topics[reports] = [[]]
     simulation.planner._stage = replace(simulation.stage, upstream_reports=(reports,))
-    run_task(simulation.units(), simulation.log, simulation.planned(MESSAGES), [0, 1])  # all that there is
+    if has_ended:
+        run_meanwhile(simulation, planning, paused)
+        assert planning.first(0) is None
+        paused[0] = False
+    else:
+        run_task(simulation.units(), simulation.log, simulation.planned(MESSAGES), [0, 1])  # all that there is
     asked: list[str] = []
     bounds = simulation.log.offset_bounds
 
