@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from springline.persistence.backends.registry import open_backend
 from springline.persistence.backends.spec import Backend
@@ -24,13 +21,13 @@ from springline.persistence.engine.restorer import Restorer
 from springline.persistence.engine.runner import Runner, load_runner
 from springline.persistence.engine.store import Store
 from springline.persistence.engine.verification import UnderStoreWatch, Verifier
-from springline.persistence.errors import StorageUnavailableError
 from springline.persistence.monitoring.metric import MetricsReporter
 from springline.persistence.monitoring.metrics import transition_listener
 from springline.persistence.monitoring.openlineage_sender import LineageSender, open_lineage_sender
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.monitoring.telemetry import open_metrics_reporter
 from springline.persistence.policies import load_policy
+from springline.persistence.private_files import create_private_cache
 from springline.persistence.settings import Settings
 
 LineageSenderFactory = Callable[[str], LineageSender | None]  # called with the name of the policy
@@ -188,31 +185,3 @@ def open_platform(
         maintenance,
         metrics_reporter, lineage_sender,
     )  # fmt: skip
-
-
-def default_cache_folder(home: Path) -> Path:
-    """Return a folder in memory used by this home only; on disk if the system has no /dev/shm."""
-    shared = Path("/dev/shm")
-    if not shared.is_dir():
-        return home / "cache"
-    return shared / f"springline-{hashlib.sha256(os.fsencode(os.path.realpath(home))).hexdigest()[:12]}"
-
-
-def create_private_cache(home: Path) -> Path:
-    """Create the default cache, for its owner only; raises `StorageUnavailableError` if another user owns it.
-
-    Every user can create folders in /dev/shm, and the name of this one can be guessed.
-    """
-    folder = default_cache_folder(home)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.is_symlink() or _owner_id(folder) not in (os.geteuid(), _owner_id(home)):
-        raise StorageUnavailableError(
-            f"{folder} belongs to another user: remove it, or set SPRINGLINE_CACHE_URI to another folder"
-        )
-    if _owner_id(folder) == os.geteuid():
-        folder.chmod(0o700)
-    return folder
-
-
-def _owner_id(path: Path) -> int:
-    return path.stat().st_uid

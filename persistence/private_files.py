@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from springline.persistence.errors import StorageUnavailableError
 
 _GROUP_AND_OTHERS = 0o077
 
@@ -59,3 +62,31 @@ def _restrict_permissions(path: Path) -> None:
     status = path.stat()
     if status.st_mode & _GROUP_AND_OTHERS and status.st_uid == os.geteuid():
         path.chmod(status.st_mode & 0o7777 & ~_GROUP_AND_OTHERS)
+
+
+def default_cache_folder(home: Path) -> Path:
+    """Return a folder in memory used by this home only; on disk if the system has no /dev/shm."""
+    shared = Path("/dev/shm")
+    if not shared.is_dir():
+        return home / "cache"
+    return shared / f"springline-{hashlib.sha256(os.fsencode(os.path.realpath(home))).hexdigest()[:12]}"
+
+
+def create_private_cache(home: Path) -> Path:
+    """Create the default cache, for its owner only; raises `StorageUnavailableError` if another user owns it.
+
+    Every user can create folders in /dev/shm, and the name of this one can be guessed.
+    """
+    folder = default_cache_folder(home)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.is_symlink() or _owner_id(folder) not in (os.geteuid(), _owner_id(home)):
+        raise StorageUnavailableError(
+            f"{folder} belongs to another user: remove it, or set SPRINGLINE_CACHE_URI to another folder"
+        )
+    if _owner_id(folder) == os.geteuid():
+        folder.chmod(0o700)
+    return folder
+
+
+def _owner_id(path: Path) -> int:
+    return path.stat().st_uid

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic_settings import SettingsError
 
-from springline.persistence.platform import default_cache_folder
+from springline.persistence.private_files import default_cache_folder
 from springline.persistence.profile import project_folder
 from springline.persistence.text.formatting import format_bytes
 from springline.services.errors import ServiceError

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
-from springline.persistence.platform import default_cache_folder
+from springline.persistence.private_files import default_cache_folder
 from springline.services.packages.java import find_java
 from springline.services.registry import make_servers
 from springline.services.scratch_home import scratch_settings

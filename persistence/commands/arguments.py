@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from springline.persistence.engine.runner import NoRunner
 from springline.persistence.errors import NeverWrittenError, UsageError
-from springline.persistence.platform import Platform, open_platform
 from springline.persistence.text.formatting import parse_bytes, suggest
+
+if TYPE_CHECKING:
+    from springline.persistence.platform import Platform
 
 EXIT_CONDITION_FAILED = 3  # exit status: the command is done, and its condition is not met
 _NEIGHBOURS = 1000  # number of datasets searched for a similar path
@@ -43,6 +44,9 @@ def platform_session(*, runs_operations: bool = False) -> Iterator[Platform]:
 
     Operations are loaded only with `runs_operations`: they may take seconds to import, and may be broken.
     """
+    from springline.persistence.engine.runner import NoRunner
+    from springline.persistence.platform import open_platform  # which imports SQLAlchemy
+
     actor = f"command line of {os.environ.get('USER') or os.getuid()}"
     platform = open_platform(actor=actor, runner=None if runs_operations else NoRunner())
     try:

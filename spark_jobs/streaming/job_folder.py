@@ -19,6 +19,7 @@ scratch            temporary files of Spark; deleted when the next application s
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -107,6 +108,7 @@ class JobFolder:
         self.log_file = path / LOG
         self.lease_file = path / "lease"
         self.scratch = path / "scratch"
+        self.own_scratch = self.scratch / str(os.getpid())
         self.starts_file = path / "starts.json"
         self._launched_file = path / "launched.json"
 
@@ -137,8 +139,10 @@ class JobFolder:
         self.stop_file.touch()
 
     def discard_leftovers(self) -> None:
-        """Delete requests to the previous application, and the contents of its scratch folder."""
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        """Delete requests to the previous application, and what others than this process have in the scratch folder."""
+        for scratch in self.scratch.glob("*"):
+            if scratch != self.own_scratch:
+                shutil.rmtree(scratch, ignore_errors=True)
         for file in (self.stop_file, self.hold_file, self._savepoint_file, self._saves_file):
             file.unlink(missing_ok=True)
 

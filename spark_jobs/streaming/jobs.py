@@ -6,15 +6,14 @@ The available kinds depend on the installed packages: see kinds.py.
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard
 
 from springline.persistence.errors import ExtensionError
-from springline.persistence.text.formatting import format_alternatives
+from springline.spark_jobs.streaming.declarations import read_tables, unknown_job
 from springline.spark_jobs.streaming.errors import InvalidJobError, UnknownJobError
 from springline.spark_jobs.streaming.job import Job, topics_of_stages
 from springline.spark_jobs.streaming.job_keys import check_name, read_keys
@@ -37,13 +36,7 @@ def read_jobs(file: Path) -> dict[str, Job]:
 
     Raises `InvalidJobError`, and what the kinds raise.
     """
-    if not file.exists():
-        return {}
-    try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidJobError(f"{file}: not TOML: {error}") from error
-    jobs = {name: _declare_job(file, name, table) for name, table in tables.items()}
+    jobs = {name: _declare_job(file, name, table) for name, table in read_tables(file).items()}
     _check_loops(file, jobs)
     return jobs
 
@@ -54,11 +47,6 @@ def read_job(file: Path, name: str) -> Job:
     if name not in jobs:
         raise unknown_job(file, name, jobs)
     return jobs[name]
-
-
-def unknown_job(file: Path, name: str, declared: Collection[str]) -> UnknownJobError:
-    """Return the error for an undeclared job name; its message suggests similar names among those `declared`."""
-    return UnknownJobError(f"no job {name!r} is declared in {file}; declared: {format_alternatives(name, declared)}")
 
 
 def read_tracked_job(file: Path, name: str) -> TrackedJob:

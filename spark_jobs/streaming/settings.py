@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import Field, field_validator
 
-from springline.persistence.platform import create_private_cache, default_cache_folder
-from springline.persistence.private_files import create_private_folder
+from springline.persistence.private_files import create_private_cache, create_private_folder, default_cache_folder
 from springline.persistence.profile import Bytes, JsonObject, ProfiledSettings, project_folder
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
-from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.state_folders import StateFolders, check_folder_name
+
+if TYPE_CHECKING:
+    from springline.spark_jobs.streaming.runtime.stage import Stage
+    from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
 
 
 class StreamSettings(ProfiledSettings):
@@ -108,6 +110,8 @@ class StreamSettings(ProfiledSettings):
 
     def state_folders(self, stage: Stage) -> StateFolders:
         """Return the folders of the states of a stage on this host; raises as `check_folder_name` does."""
+        from springline.spark_jobs.streaming.runtime.state_folders import StateFolders, check_folder_name  # and Arrow
+
         subfolder = Path(*map(check_folder_name, (stage.job, stage.name, stage.life)))
         return StateFolders(self.state_folder / subfolder, self.spill_folder / subfolder, self.stream_spill_bytes)
 

@@ -20,7 +20,8 @@ from springline.persistence.errors import StorageUnavailableError
 from springline.persistence.model.dataset import Strategy
 from springline.persistence.monitoring.alerts import AlertEvaluator
 from springline.persistence.monitoring.metric import NoMetricsReporter
-from springline.persistence.platform import default_cache_folder, open_platform
+from springline.persistence.platform import open_platform
+from springline.persistence.private_files import default_cache_folder
 from springline.persistence.profile import project_folder
 from springline.persistence.settings import Settings
 from springline.services.registry import SERVERS, make_servers
@@ -140,7 +141,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A home in which each part of the platform has left something, whatever the mask of the process was."""
     home = tmp_path / "home"
     monkeypatch.setenv("SPRINGLINE_HOME", str(home))
-    monkeypatch.setattr("springline.persistence.platform.default_cache_folder", lambda home: home / "cache")
+    monkeypatch.setattr("springline.persistence.private_files.default_cache_folder", lambda home: home / "cache")
     monkeypatch.setattr("springline.spark_jobs.streaming.settings.default_cache_folder", lambda home: home / "cache")
     before = os.umask(0)
     supervisor = Supervisor(home, say=lambda _: None)
@@ -188,7 +189,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The default cache of a home, in a folder where everybody may make folders."""
     folder = tmp_path / "shared" / "springline-1"
     folder.parent.mkdir()
-    monkeypatch.setattr("springline.persistence.platform.default_cache_folder", lambda home: folder)
+    monkeypatch.setattr("springline.persistence.private_files.default_cache_folder", lambda home: folder)
     yield folder
 
 
@@ -212,8 +213,10 @@ def test_a_cache_that_somebody_else_made_is_not_used(
         shared.symlink_to(tmp_path / "theirs")
     else:
         shared.mkdir()
-        monkeypatch.setattr("springline.persistence.platform.os.geteuid", lambda: 12345)
-        monkeypatch.setattr("springline.persistence.platform._owner_id", lambda path: 0 if path == shared else 12345)
+        monkeypatch.setattr("springline.persistence.private_files.os.geteuid", lambda: 12345)
+        monkeypatch.setattr(
+            "springline.persistence.private_files._owner_id", lambda path: 0 if path == shared else 12345
+        )
     with pytest.raises(StorageUnavailableError, match=r"belongs to another user.*SPRINGLINE_CACHE_URI"):
         open_platform(Settings(home=tmp_path / "home", cache_uri="", under_uri=""), runner=NoRunner())
 

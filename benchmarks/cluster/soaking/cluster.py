@@ -16,7 +16,8 @@ import psutil
 
 from benchmarks.cluster.soaking.diary import Diary
 from springline.persistence.engine.runner import NoRunner
-from springline.persistence.platform import Platform, default_cache_folder, open_platform
+from springline.persistence.platform import Platform, open_platform
+from springline.persistence.private_files import default_cache_folder
 from springline.persistence.profile import project_folder
 from springline.services.airflow_api import AirflowApi
 from springline.services.errors import ServiceError

@@ -16,7 +16,7 @@ import psutil
 from benchmarks.cluster.soaking.cluster import SoakCluster
 from benchmarks.cluster.soaking.streams import JOBS, status_of
 from benchmarks.streams.running_job import memory_of
-from springline.persistence.platform import default_cache_folder
+from springline.persistence.private_files import default_cache_folder
 from springline.services.servers.alluxio import ramdisk
 
 _SECONDS = 20.0  # between two looks

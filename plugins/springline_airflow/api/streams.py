@@ -20,15 +20,10 @@ from springline.spark_jobs.streaming.application.health import Health
 from springline.spark_jobs.streaming.application.lag_history import FILE as HISTORY_FILE
 from springline.spark_jobs.streaming.application.lag_history import INTERVAL_SECONDS, SLOTS, LagPoint, read_history
 from springline.spark_jobs.streaming.application.status import JobStatus, read_status
+from springline.spark_jobs.streaming.declarations import unknown_job
 from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.jobs import (
-    TrackedJob,
-    as_tracked,
-    is_tracked,
-    read_jobs,
-    unknown_job,
-)
+from springline.spark_jobs.streaming.jobs import TrackedJob, as_tracked, is_tracked, read_jobs
 from springline.spark_jobs.streaming.join.rebalance import require_explanation
 from springline.spark_jobs.streaming.join.rebalanced_job import as_rebalanced, is_rebalanced
 from springline.spark_jobs.streaming.kafka.log import Kafka

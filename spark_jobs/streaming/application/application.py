@@ -6,10 +6,13 @@ import logging
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+from pyspark.sql import SparkSession
 
 from springline.persistence.engine.runner import NoRunner
 from springline.persistence.monitoring.settings import MonitoringSettings
@@ -52,7 +55,7 @@ from springline.spark_jobs.streaming.runtime.report import UnitReport, sum_count
 from springline.spark_jobs.streaming.runtime.report_log import ReportSource
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.settings import StreamSettings
-from springline.spark_jobs.streaming.spark.session import has_slots, open_session
+from springline.spark_jobs.streaming.spark.session import has_slots, set_step_modules, start_session
 from springline.spark_jobs.streaming.spark.stage_launch import StageLaunch
 from springline.spark_jobs.streaming.spark.stage_query import StageQuery, start_query
 
@@ -144,8 +147,11 @@ def _stage_heartbeat(stage: Stage, folder: JobFolder, reports: Collection[UnitRe
     }
 
 
-def run_job(job: Job, settings: StreamSettings) -> None:
-    """Run a job until it is stopped; raises any other reason for its end, and `AlreadyRunningError`."""
+def run_job(job: Job, settings: StreamSettings, session: Future[SparkSession] | None = None) -> None:
+    """Run a job until it is stopped, in a Spark session that is started here or was before.
+
+    Raises any other reason for its end, and `AlreadyRunningError`.
+    """
     folder = settings.folder(job.name)
     with folder.application_lock():
         folder.discard_leftovers()
@@ -155,7 +161,7 @@ def run_job(job: Job, settings: StreamSettings) -> None:
             heartbeat.phases.append((LOADING, launched.started_at))
         heartbeat.begin_phase(f"listing the topics of Kafka at {settings.cluster.servers}")
         try:
-            _run(job, settings, folder, heartbeat)
+            _run(job, settings, folder, heartbeat, session or start_session(job.name, settings))
         except BaseException as error:
             heartbeat.write("failed", str(error).partition("\n")[0] or type(error).__name__)
             raise
@@ -163,7 +169,13 @@ def run_job(job: Job, settings: StreamSettings) -> None:
         logger.info("%s: stopped", job.name)
 
 
-def _run(job: Job, settings: StreamSettings, folder: JobFolder, heartbeat: HeartbeatWriter) -> None:
+def _run(
+    job: Job,
+    settings: StreamSettings,
+    folder: JobFolder,
+    heartbeat: HeartbeatWriter,
+    session: Future[SparkSession],
+) -> None:
     with ExitStack() as exit_stack:
         deadline = exit_stack.enter_context(Deadline(_CLOSE_SECONDS))
         log = exit_stack.enter_context(closing(Kafka(settings.cluster)))
@@ -189,7 +201,7 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, heartbeat: Heart
         heartbeat.reports = follower = exit_stack.enter_context(ReportFollower(stages, settings.cluster))
         heartbeat.stages = stages
         own_stages = [stage for stage in stages if not stage.in_second_application]
-        queries = exit_stack.enter_context(_queries(job, own_stages, folder, settings, heartbeat.begin_phase))
+        queries = exit_stack.enter_context(_queries(job, own_stages, folder, settings, session, heartbeat.begin_phase))
         heartbeat.begin_phase("starting its background services")
         checkpointer = Checkpointer(folder, stages, platform, settings.cluster, settings.stream_checkpoint_interval)
         regulation = _regulation(job, folder, stages, settings, follower)
@@ -269,7 +281,7 @@ def _regulation(
     )
 
 
-def run_second_application(job: Job, settings: StreamSettings) -> None:
+def run_second_application(job: Job, settings: StreamSettings, session: Future[SparkSession] | None = None) -> None:
     """Run the stages of a job's second application, until the application that started this process ends."""
     folder, parent = settings.folder(job.name), os.getppid()
     with closing(Kafka(settings.cluster)) as log:
@@ -284,7 +296,12 @@ def run_second_application(job: Job, settings: StreamSettings) -> None:
     with (
         Deadline(_CLOSE_SECONDS) as deadline,
         _queries(
-            job, [stage for stage in stages if stage.in_second_application], folder, settings, logger.info
+            job,
+            [stage for stage in stages if stage.in_second_application],
+            folder,
+            settings,
+            session or start_session(job.name, settings),
+            logger.info,
         ) as queries,
         ReportFollower(stages, settings.cluster) as follower,
         _regulation(job, folder, stages, settings, follower, in_second_application=True) as regulation,
@@ -295,12 +312,18 @@ def run_second_application(job: Job, settings: StreamSettings) -> None:
 
 @contextmanager
 def _queries(
-    job: Job, stages: Sequence[Stage], folder: JobFolder, settings: StreamSettings, begin_phase: Callable[[str], None]
+    job: Job,
+    stages: Sequence[Stage],
+    folder: JobFolder,
+    settings: StreamSettings,
+    starting: Future[SparkSession],
+    begin_phase: Callable[[str], None],
 ) -> Iterator[Sequence[StageQuery]]:
     """Start a query per stage, in one Spark session."""
     begin_phase(f"starting Spark on {settings.stream_master}")
     settings.make_folders()
-    session = open_session(job.name, settings, {stage.module for stage in stages})
+    session = starting.result()
+    set_step_modules(session, {stage.module for stage in stages})
     try:
         tasks = [min(settings.stream_tasks_per_stage, stage.units) for stage in stages]
         seconds = TASK_LOOP_SECONDS if has_slots(session, sum(tasks), begin_phase) else 0

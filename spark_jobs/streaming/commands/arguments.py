@@ -1,54 +1,14 @@
-"""Common arguments of stream commands, and the objects that they refer to."""
+"""Common arguments of stream commands."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from typing import Annotated
 
 import typer
 
 from springline.persistence.commands.arguments import Json
-from springline.persistence.engine.runner import NoRunner
-from springline.persistence.platform import Platform, open_platform
-from springline.persistence.settings import Settings
-from springline.spark_jobs.streaming.job import Job
-from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.jobs import read_job
-from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.kafka.probe import require_answer
-from springline.spark_jobs.streaming.settings import StreamSettings
-from springline.spark_jobs.streaming.windows.queryable import Queryable, as_queryable
 
-__all__ = ["JobName", "Json", "Watch", "job_named", "opened_log", "opened_platform", "queryable_job_named"]
+__all__ = ["JobName", "Json", "Watch"]
 
 Watch = Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C; the job is not affected")]
 JobName = Annotated[str, typer.Argument(help="A job of streams.toml")]
-
-
-@contextmanager
-def opened_log() -> Iterator[Kafka]:
-    """Open the Kafka cluster of the settings; raises `LogUnavailableError` within seconds if it does not answer."""
-    cluster = StreamSettings().cluster
-    require_answer(cluster)
-    with closing(Kafka(cluster)) as log:
-        yield log
-
-
-@contextmanager
-def opened_platform(actor: str = "") -> Iterator[Platform]:
-    """Open the platform of the settings, whose operations are not run."""
-    with closing(open_platform(Settings(), runner=NoRunner(), actor=actor)) as platform:
-        yield platform
-
-
-def job_named(name: str) -> tuple[Job, JobFolder]:
-    """Return a declared job and its folder; raises `UnknownJobError`."""
-    settings = StreamSettings()
-    return read_job(settings.declarations, name), settings.folder(name)
-
-
-def queryable_job_named(name: str) -> tuple[Queryable, JobFolder]:
-    """Return a job with queries, and its folder; raises `UnknownJobError`."""
-    job, folder = job_named(name)
-    return as_queryable(job), folder

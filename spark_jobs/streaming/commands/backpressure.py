@@ -20,7 +20,8 @@ from springline.spark_jobs.streaming.backpressure.config import (
     read_config,
     update_config,
 )
-from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named
+from springline.spark_jobs.streaming.commands.arguments import JobName, Json
+from springline.spark_jobs.streaming.commands.jobs import job_named
 from springline.spark_jobs.streaming.job import Job
 
 

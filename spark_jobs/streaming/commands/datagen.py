@@ -10,7 +10,8 @@ import typer
 
 from springline.persistence.text.formatting import format_count
 from springline.persistence.text.terminal import print_result, progress
-from springline.spark_jobs.streaming.commands.arguments import Json, opened_log
+from springline.spark_jobs.streaming.commands.arguments import Json
+from springline.spark_jobs.streaming.commands.jobs import opened_log
 from springline.spark_jobs.streaming.examples.datagen import SampleSource, lines_of, messages_of
 from springline.spark_jobs.streaming.examples.datagen import send as send_when_due
 from springline.spark_jobs.streaming.examples.flights import TimedMessage

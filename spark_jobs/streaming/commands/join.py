@@ -11,7 +11,8 @@ from rich.console import Console
 
 from springline.persistence.text.tables import plain_table
 from springline.persistence.text.terminal import console, print_json, print_result, progress
-from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named
+from springline.spark_jobs.streaming.commands.arguments import JobName, Json
+from springline.spark_jobs.streaming.commands.jobs import job_named
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join.rebalance import read_explanation, request_units, require_explanation
 from springline.spark_jobs.streaming.join.rebalanced_job import RebalancedJob, as_rebalanced

@@ -10,13 +10,8 @@ import typer
 
 from springline.persistence.model.codec import to_json_value
 from springline.persistence.text.terminal import print, print_json, print_result, progress
-from springline.spark_jobs.streaming.commands.arguments import (
-    JobName,
-    Json,
-    opened_log,
-    opened_platform,
-    queryable_job_named,
-)
+from springline.spark_jobs.streaming.commands.arguments import JobName, Json
+from springline.spark_jobs.streaming.commands.jobs import opened_log, opened_platform, queryable_job_named
 from springline.spark_jobs.streaming.commands.tables import print_answer, print_rows
 from springline.spark_jobs.streaming.windows.adhoc import AdHocPlanner
 from springline.spark_jobs.streaming.windows.adhoc_query import ask

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from springline.persistence.text.terminal import print, print_result, progress
-from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log, opened_platform
+from springline.spark_jobs.streaming.commands.arguments import JobName, Json
+from springline.spark_jobs.streaming.commands.jobs import job_named, opened_log, opened_platform
 from springline.spark_jobs.streaming.errors import AlreadyRunningError, StreamError
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.reset import find_footprint, readers_of, reset_job

@@ -11,7 +11,8 @@ from springline.persistence.engine.runner import NoRunner
 from springline.persistence.platform import open_platform
 from springline.persistence.text.terminal import print, print_json, progress
 from springline.persistence.text.visible_text import dump_json
-from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log, queryable_job_named
+from springline.spark_jobs.streaming.commands.arguments import JobName, Json
+from springline.spark_jobs.streaming.commands.jobs import job_named, opened_log, queryable_job_named
 from springline.spark_jobs.streaming.commands.tables import print_answer
 from springline.spark_jobs.streaming.runtime.newest_results import newest_rows
 from springline.spark_jobs.streaming.windows.sink.query import query_results

@@ -15,9 +15,10 @@ from springline.persistence.text.terminal import discard_text, print, print_json
 from springline.spark_jobs.streaming.application.startup import start_and_wait
 from springline.spark_jobs.streaming.application.stop import end_by_force, running_folders, stop_all
 from springline.spark_jobs.streaming.application.supervision import launch
-from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named
+from springline.spark_jobs.streaming.commands.arguments import JobName, Json
+from springline.spark_jobs.streaming.declarations import read_tables, unknown_job
 from springline.spark_jobs.streaming.errors import StreamError
-from springline.spark_jobs.streaming.jobs import read_job, read_jobs
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.probe import require_answer
 from springline.spark_jobs.streaming.runtime.thread_dump import dump_stacks_on_signal
 from springline.spark_jobs.streaming.settings import StreamSettings
@@ -32,17 +33,20 @@ def run(
     ] = False,
 ) -> None:
     """Run a job in the foreground until it is stopped (used by its DAG)."""
-    from springline.spark_jobs.streaming.application.application import (
-        run_job,
-        run_second_application,
-    )  # which imports Spark
+    from springline.spark_jobs.streaming.spark.session import start_session  # which imports PySpark
 
     settings, monitoring = StreamSettings(), MonitoringSettings()
     configure_logging(monitoring, sys.stdout)
     dump_stacks_on_signal()
     try:
         with log_context(job=job):
-            (run_second_application if second_application else run_job)(read_job(settings.declarations, job), settings)
+            session = start_session(job, settings)  # before what takes as long to import
+
+            from springline.spark_jobs.streaming.application.application import run_job, run_second_application
+            from springline.spark_jobs.streaming.jobs import read_job
+
+            run_application = run_second_application if second_application else run_job
+            run_application(read_job(settings.declarations, job), settings, session)
     except Exception as error:
         if monitoring.log_format == "text":
             raise
@@ -57,11 +61,18 @@ def start(
     as_json: Json = False,
 ) -> None:
     """Start a job's application in the background, without a DAG, and wait until every stage has completed a round."""
-    _, folder = job_named(job)
-    require_answer(StreamSettings().cluster)
+    settings = StreamSettings()
+    folder = _folder(job, settings)
+    require_answer(settings.cluster)
     say = discard_text if as_json else lambda line: print(line, file=sys.stderr, flush=True)
     with progress(f"starting {job}", quiet=as_json):
-        status = start_and_wait(job, folder, timeout, say, launch)
+        try:
+            status = start_and_wait(job, folder, timeout, say, launch)
+        except StreamError:
+            from springline.spark_jobs.streaming.jobs import read_job  # which imports every kind of job
+
+            read_job(settings.declarations, job)  # if that is the reason, it says so
+            raise
     took = f", after {sum(phase.seconds for phase in status.start):.1f} s" if status.start else ""
     print_result(
         as_json,
@@ -79,7 +90,7 @@ def stop(
 ) -> None:
     """Stop the applications of jobs, all in parallel, once their planned rounds are completed."""
     settings = StreamSettings()
-    folders = [job_named(job)[1] for job in jobs] if jobs else settings.folders()
+    folders = [_folder(job, settings) for job in jobs] if jobs else settings.folders()
     running = running_folders(folders)
     say = discard_text if as_json else print
     with progress("stopping stream jobs", quiet=as_json or not running):
@@ -92,10 +103,18 @@ def stop(
         remedy = "it survived SIGKILL" if kill else "wait longer (--timeout), or kill it (--kill)"
         raise StreamError(f"{names}: still running {timeout:g} s after the request to stop: {remedy}; log: {logs}")
     ran = {folder.path.name for folder in running}
-    asked = jobs or ([] if quiet else sorted(read_jobs(settings.declarations)))
+    asked = jobs or ([] if quiet else sorted(read_tables(settings.declarations)))
     if as_json:
         print_json([{"job": job, "stopped": job in ran} for job in sorted({*asked, *ran})])
         return
     for job in () if quiet else asked:
         if job not in ran:
             print(f"{job}: not running")
+
+
+def _folder(job: str, settings: StreamSettings) -> JobFolder:
+    """Return the folder of a declared job; raises `UnknownJobError`. No kind of job is imported."""
+    declared = read_tables(settings.declarations)
+    if job not in declared:
+        raise unknown_job(settings.declarations, job, declared)
+    return settings.folder(job)

@@ -12,7 +12,8 @@ from springline.persistence.text.formatting import format_bytes
 from springline.persistence.text.terminal import print_json, print_result, progress
 from springline.spark_jobs.streaming.checkpoints.savepoints import Savepoints, round_ids_of
 from springline.spark_jobs.streaming.checkpoints.store import CheckpointStore
-from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log, opened_platform
+from springline.spark_jobs.streaming.commands.arguments import JobName, Json
+from springline.spark_jobs.streaming.commands.jobs import job_named, opened_log, opened_platform
 from springline.spark_jobs.streaming.commands.tables import print_rows
 from springline.spark_jobs.streaming.errors import UnknownSavepointError
 from springline.spark_jobs.streaming.job import Job, make_stages

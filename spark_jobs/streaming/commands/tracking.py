@@ -14,7 +14,8 @@ from springline.persistence.text.formatting import format_bytes
 from springline.persistence.text.tables import plain_table
 from springline.persistence.text.terminal import print, print_json, print_result, progress
 from springline.spark_jobs.streaming.application.status import JobStatus, read_status
-from springline.spark_jobs.streaming.commands.arguments import JobName, Json, Watch, job_named, opened_log
+from springline.spark_jobs.streaming.commands.arguments import JobName, Json, Watch
+from springline.spark_jobs.streaming.commands.jobs import job_named, opened_log
 from springline.spark_jobs.streaming.commands.live import show_live
 from springline.spark_jobs.streaming.commands.tables import literal_text, print_rows
 from springline.spark_jobs.streaming.errors import StreamError

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -31,8 +32,16 @@ WORKER_PYTHON = Path(__file__).with_name("worker-python")
 _EXECUTORS_SECONDS = 20.0  # until all executors are registered
 
 
-def open_session(name: str, settings: StreamSettings, modules: Collection[str] = ()) -> SparkSession:
-    """Create the session for the application of the job `name`, whose steps are in `modules`; raises `NoJava`."""
+def start_session(name: str, settings: StreamSettings) -> Future[SparkSession]:
+    """Open a session in a thread: Spark takes seconds, in which its application loads its code."""
+    thread = ThreadPoolExecutor(1, "spark")
+    session = thread.submit(open_session, name, settings)
+    thread.shutdown(wait=False)
+    return session
+
+
+def open_session(name: str, settings: StreamSettings) -> SparkSession:
+    """Create the session for the application of the job `name`; raises `NoJava`."""
     java_home = use_java(settings.home)
     for variable in _CLIENT_VARIABLES:
         os.environ.pop(variable, None)
@@ -41,7 +50,7 @@ def open_session(name: str, settings: StreamSettings, modules: Collection[str] =
         (*_JAVA, class_sharing_options(java_home), *((_JSON_LINES,) if monitoring.log_format == "json" else ()))
     )
     # Spark's temporary files go to the job's folder: in the machine's they would remain whenever Spark is killed.
-    scratch = settings.folder(name).scratch.resolve() / str(os.getpid())
+    scratch = settings.folder(name).own_scratch.resolve()
     scratch.mkdir(parents=True, exist_ok=True)
     conf = {
         "spark.driver.memory": settings.stream_memory,
@@ -66,7 +75,6 @@ def open_session(name: str, settings: StreamSettings, modules: Collection[str] =
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.python.worker.reuse": "true",
         "spark.python.daemon.module": worker_daemon.MODULE,
-        f"spark.executorEnv.{worker_daemon.STEP_MODULES}": ",".join(sorted(modules)),
         "spark.executorEnv.SPRINGLINE_WORKER_PYTHON": sys.executable,
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
@@ -83,6 +91,11 @@ def open_session(name: str, settings: StreamSettings, modules: Collection[str] =
         session = builder.config(map=shown).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def set_step_modules(session: SparkSession, modules: Collection[str]) -> None:
+    """Name the modules of the steps, which the daemon of Python workers imports before it forks the first of them."""
+    session.sparkContext.environment[worker_daemon.STEP_MODULES] = ",".join(sorted(modules))
 
 
 def has_slots(session: SparkSession, required: int, say: Callable[[str], None]) -> bool:

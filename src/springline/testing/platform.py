@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from springline.persistence.engine.runner import Runner
-from springline.persistence.platform import Platform, default_cache_folder, open_platform
+from springline.persistence.platform import Platform, open_platform
+from springline.persistence.private_files import default_cache_folder
 from springline.persistence.profile import PREFIX
 from springline.persistence.settings import Settings
 from springline.testing.lines import LinesRunner

@@ -11,7 +11,8 @@ from contextlib import closing
 import pytest
 
 from springline.persistence.model.dataset import Dataset
-from springline.persistence.platform import default_cache_folder, open_platform
+from springline.persistence.platform import open_platform
+from springline.persistence.private_files import default_cache_folder
 from springline.persistence.settings import Settings
 from springline.spark_jobs.materialize import materialize
 from springline.spark_jobs.operations import load_operations

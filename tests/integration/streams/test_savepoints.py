@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from springline.persistence.platform import default_cache_folder
+from springline.persistence.private_files import default_cache_folder
 from springline.spark_jobs.streaming.examples.netflow import Flows
 from tests.support.streams.stream_job import StreamJob, expected
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from springline.persistence.engine.runner import Runner
-from springline.persistence.platform import Platform, default_cache_folder, open_platform
+from springline.persistence.platform import Platform, open_platform
+from springline.persistence.private_files import default_cache_folder
 from springline.persistence.settings import Settings
 from springline.services.airflow_api import AirflowApi
 from springline.services.log_files import tail

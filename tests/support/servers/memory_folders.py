@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from springline.persistence.platform import default_cache_folder
+from springline.persistence.private_files import default_cache_folder
 
 
 def remove_memory_of(home: Path) -> None:

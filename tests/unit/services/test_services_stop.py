@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from springline.persistence.platform import default_cache_folder
+from springline.persistence.private_files import default_cache_folder
 from springline.services.server import Process, Server
 from springline.services.settings import ServiceSettings
 from springline.services.stop import Home, stop_all_profiles, stop_home, stop_order

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from springline.persistence.errors import IrrecoverableError
-from springline.persistence.platform import default_cache_folder
+from springline.persistence.private_files import default_cache_folder
 from springline.persistence.profile import import_root
 from springline.spark_jobs.streaming.errors import UnknownStepError
 from springline.stream_kinds import Input, Output, State

@@ -53,5 +53,7 @@ def test_a_session_has_the_name_and_the_folder_of_its_job(tmp_path: Path, monkey
     assert builder.options["name"] == "Springline ticks"
     assert builder.options["spark.local.dir"] == str(files)
     assert builder.options["spark.driver.extraJavaOptions"].endswith(f'"-Djava.io.tmpdir={files}"')
+    killed = files.rename(files.with_name("1"))
+    folder.own_scratch.mkdir()
     folder.discard_leftovers()
-    assert not folder.scratch.exists()
+    assert not killed.exists() and folder.own_scratch.exists()
