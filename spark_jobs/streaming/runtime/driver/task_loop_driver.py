@@ -26,7 +26,9 @@ TASK_LOOP_SECONDS = 600.0  # duration of a task loop
 _STALLED_SECONDS = (
     20.0  # after which a round that not all units have completed ends the task loop: a task may have no slot
 )
-_SHORT_LOOPS = 100  # task loops of one round after that, in which tasks take turns
+# Task loops of one round after that, in which tasks take turns: few, as a busy machine may be the reason; twice as many
+# each time that it happens again.
+_SHORT_LOOPS, _MOST_SHORT_LOOPS = 4, 128
 _POLL_SECONDS = 0.1  # between two checks whether the task loop must end, without a report of a unit
 _IDLE_POLL_SECONDS = 0.25  # the same while there are no messages
 _POLLED_SECONDS = 1.0  # after the last messages, in which the topic is asked for more; after that they are waited for
@@ -75,7 +77,8 @@ class TaskLoopDriver:
         self._stopping = threading.Event()
         self._error: StreamError | None = None
         self._last_busy = time.monotonic()  # when there were messages last
-        self._short_loops_left = 0  # next task loops that last one round
+        self._short_loops = _SHORT_LOOPS  # task loops that last one round, after the next stall
+        self._short_loops_left = 0  # of which so many are still to come
 
     def first(self, timeout: float) -> TaskLoopStart | None:
         """Return how the next task loop begins; None if there is nothing to do for `timeout` seconds.
@@ -198,10 +201,12 @@ class TaskLoopDriver:
         until = time.monotonic() + _STALLED_SECONDS
         while not self._planner.is_complete(plan, _POLL_SECONDS):
             if time.monotonic() > until:
-                self._short_loops_left = _SHORT_LOOPS
+                self._short_loops_left = self._short_loops
+                self._short_loops = min(2 * self._short_loops, _MOST_SHORT_LOOPS)
                 return False
             if self._stopping.is_set() or self._must_end():
                 return False
+        self._short_loops = _SHORT_LOOPS
         return True
 
     def _close(self) -> None:

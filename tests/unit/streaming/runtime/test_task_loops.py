@@ -355,14 +355,21 @@ def test_rounds_are_planned_meanwhile(simulation: Simulation, planning: TaskLoop
 def test_a_task_loop_in_which_a_task_did_not_run_is_followed_by_short_ones(
     simulation: Simulation, planning: TaskLoopDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With too few places for all tasks at once they take turns."""
+    """With too few places for all tasks at once they take turns: for four rounds, and for eight the next time."""
     monkeypatch.setattr(task_loop_driver, "_STALLED_SECONDS", 0.5)
-    first = planning.first(20.0)
-    assert first is not None
-    task_loop = planning.begin(first)
-    run_task(simulation.units(), simulation.log, task_loop, [0])  # until the planner says that it is over
-    assert planning.first(20.0) == first
-    assert planning.begin(first).next_offset is None
+    for rounds in (4, 8):
+        first = planning.first(20.0)
+        assert first is not None
+        task_loop = planning.begin(first)
+        assert task_loop.next_offset is not None
+        run_task(simulation.units(), simulation.log, task_loop, [0])  # until the planner says that it is over
+        assert planning.first(20.0) == first
+        for _ in range(rounds):
+            following = planning.first(20.0)
+            assert following is not None
+            short = planning.begin(following)
+            assert short.next_offset is None
+            run_task(simulation.units(), simulation.log, short, [0, 1])
 
 
 @pytest.mark.parametrize("has_ended", [False, True])
