@@ -13,7 +13,7 @@ for migrations.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,11 +42,13 @@ from springline.spark_jobs.streaming.join.wire import (
     StateMigration,
     first_seq,
 )
-from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State
+from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, TopicReader
 
 _STORED = {JoinSide.LEFT: "left", JoinSide.RIGHT: "right"}
 _DROPPED = {JoinSide.LEFT: "dropped-left", JoinSide.RIGHT: "dropped-right"}
 _PROBES = {JoinSide.LEFT: "probes-left", JoinSide.RIGHT: "probes-right"}
+
+_NEAR = 64  # offsets between two copies that are read at once
 
 Stores = dict[JoinSide, TupleStore]
 
@@ -90,7 +92,7 @@ class JoinTask:
         # Removed from the cache, since the stores are changed in place, and a failed round leaves the state as it was.
         stores = _read_stores(state, self._cached_stores.pop(task, None), self._condition, self._shape)
         retention = None if self._retention_seconds is None else _read_retention(state, self._retention_seconds)
-        topic = _CopyTopic(self._copies, self._tasks)
+        topic = CopyTopic(self._copies, self._tasks)
         units = range(task, self._units, self._tasks)
         task_round = _TaskRound(state, step_input, self._condition, units, topic, stores, retention)
         probe_results = ProbeResults(self._condition, self._query, self._max_pairs)
@@ -112,16 +114,38 @@ class JoinTask:
 
 
 @dataclass(frozen=True, slots=True)
-class _CopyTopic:
+class CopyTopic:
     """The topic of copies: a giver's copies are in the partition of its task."""
 
     name: str
     tasks: int
 
-    def read(self, step_input: Input, cutover: Cutover) -> Iterable[Message]:
-        """Read the messages among which a migration's copy is."""
-        partition = cutover.migration.giver % self.tasks
-        return step_input.read_topic(self.name, partition, cutover.start, cutover.end)
+    def read(self, read_topic: TopicReader, cutovers: Iterable[Cutover]) -> Iterator[tuple[Cutover, list[Message]]]:
+        """Yield cutovers with the messages among which their copies are, by partition and offset.
+
+        Copies that are near each other are read at once: to begin elsewhere in a partition may take half a second.
+        """
+        near: list[Cutover] = []
+        for cutover in sorted(cutovers, key=lambda each: (self._partition(each), each.start, each.end)):
+            if near and not self._is_near(near, cutover):
+                yield from self._read_near(read_topic, near)
+                near = []
+            near.append(cutover)
+        if near:
+            yield from self._read_near(read_topic, near)
+
+    def _partition(self, cutover: Cutover) -> int:
+        return cutover.migration.giver % self.tasks
+
+    def _is_near(self, near: Sequence[Cutover], cutover: Cutover) -> bool:
+        end = max(each.end for each in near)
+        return self._partition(near[0]) == self._partition(cutover) and cutover.start - end <= _NEAR
+
+    def _read_near(self, read_topic: TopicReader, near: Sequence[Cutover]) -> Iterator[tuple[Cutover, list[Message]]]:
+        start, end = min(each.start for each in near), max(each.end for each in near)
+        messages = list(read_topic(self.name, self._partition(near[0]), start, end))
+        for cutover in near:
+            yield cutover, [message for message in messages if cutover.start <= message.offset < cutover.end]
 
 
 class _TaskRound:
@@ -136,7 +160,7 @@ class _TaskRound:
         step_input: Input,
         condition: Condition,
         units: Sequence[int],
-        copies: _CopyTopic,
+        copies: CopyTopic,
         stores: Stores,
         retention: Retention | None,
     ) -> None:
@@ -234,8 +258,8 @@ class _TaskRound:
         for side in JoinSide:
             self._drop(side, [migration for migration in drops if migration.side == side])
         self._expire(clock)
-        for cutover in imports:
-            self._import_copy(cutover)
+        for cutover, messages in self._copy_topic.read(self._step_input.read_topic, imports):
+            self._import_copy(cutover, messages)
         self._copy_out([migration for migration in commands.copies if migration.giver in self._units])
 
     def _expire(self, clock: float | None) -> None:
@@ -272,9 +296,9 @@ class _TaskRound:
                 )
         self.counts["dropped"] += sum(counts)
 
-    def _import_copy(self, cutover: Cutover) -> None:
-        """Store the copy of a migration."""
-        tuples = import_copy(cutover, self._copy_topic.read(self._step_input, cutover))
+    def _import_copy(self, cutover: Cutover, messages: Iterable[Message]) -> None:
+        """Store the copy of a migration, which is among some messages."""
+        tuples = import_copy(cutover, messages)
         if tuples is not None:
             self.counts["imported"] += tuples.num_rows
             self._stores[cutover.migration.side].append(tuples)

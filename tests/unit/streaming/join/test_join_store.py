@@ -24,6 +24,7 @@ from springline.spark_jobs.streaming.join.task.migration import encode_copy, imp
 from springline.spark_jobs.streaming.join.task.migration_select import MigrationCut, Selection
 from springline.spark_jobs.streaming.join.task.segments import Segment, SegmentTable, bytes_of
 from springline.spark_jobs.streaming.join.task.store import Shape, TupleStore
+from springline.spark_jobs.streaming.join.task.task import CopyTopic
 from springline.spark_jobs.streaming.join.wire import (
     GREATEST,
     LEAST,
@@ -314,6 +315,26 @@ def test_a_copy_is_complete_with_all_of_its_parts_and_may_have_no_tuples() -> No
     assert [import_copy(Cutover(piece, 0, 1), [Message(0, arrow_bytes(part))]) for part in empty] == [None]
     with pytest.raises(MigrationCopyError, match="hold 1 of 2 parts"):
         import_copy(Cutover(piece, 0, 1), [Message(0, arrow_bytes(two[0]))])
+
+
+def test_copies_that_lie_near_each_other_are_read_at_once() -> None:
+    """Of each partition, which is that of the giver's task; each cutover gets the messages at its own offsets."""
+    asked = []
+
+    def read_topic(topic: str, partition: int, start: int, end: int) -> list[Message]:
+        asked.append((topic, partition, start, end))
+        return [Message(offset, b"") for offset in range(start, end)]
+
+    ranges = {0: (0, 5, 7), 1: (1, 0, 2), 2: (2, 3, 5), 3: (0, 0, 4), 4: (2, 500, 501)}
+    cutovers = [
+        Cutover(StateMigration(number, JoinSide.LEFT, giver, 3, (0, 0)), start, end)
+        for number, (giver, start, end) in ranges.items()
+    ]
+    messages = {each.migration.id: own for each, own in CopyTopic("copies", 2).read(read_topic, cutovers)}
+    assert asked == [("copies", 0, 0, 7), ("copies", 0, 500, 501), ("copies", 1, 0, 2)]
+    assert {number: [message.offset for message in own] for number, own in messages.items()} == {
+        number: list(range(start, end)) for number, (_, start, end) in ranges.items()
+    }
 
 
 def found_places(index: HashIndex, keys: np.ndarray, capacity: int) -> list[list[int]]:
