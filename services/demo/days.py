@@ -62,11 +62,10 @@ def run(console: Console) -> None:
         if demo_streams is not None:
             demo_streams.step(progress)
 
-    print_heading(console, f"{next(steps)}  Workflow {DAG_ID}, {DAYS[0]} to {DAYS[-1]}, as a backfill")
     if demo_streams is not None:
-        console.print(
-            f"   At the same time the streams {', '.join(streams.JOBS)} run, each supervised by a DAG", highlight=False
-        )
+        print_heading(console, f"{next(steps)}  Streams {', '.join(streams.JOBS)}, each supervised by a DAG")
+        streams.await_start(demo_streams, console, lambda: check_servers(supervisor))
+    print_heading(console, f"{next(steps)}  Workflow {DAG_ID}, {DAYS[0]} to {DAYS[-1]}, as a backfill")
     started_at = time.time()
     for dag_id in (PERSISTER, MAINTENANCE):  # they are unpaused by default, but a user may have paused them
         api.pause(dag_id, False)
@@ -83,7 +82,7 @@ def run(console: Console) -> None:
             print_heading(console, f"{next(steps)}  Waiting for the streams to catch up")
             streams.await_all(demo_streams, console, lambda: check_servers(supervisor))
             streams.await_states(platform, console)
-            print_heading(console, f"{next(steps)}  Streams")
+            print_heading(console, f"{next(steps)}  Results of the streams")
             streams.show(console)
             console.print(f"  {format_lineage(platform)}", highlight=False)
     finally:

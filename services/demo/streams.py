@@ -116,7 +116,7 @@ def drop_stale_states(settings: StreamSettings, jobs: Iterable[str] = JOBS) -> N
 
 
 class DemoStreams:
-    """The streams under their DAGs, each started when the previous one is ready, since a start occupies two cores."""
+    """The streams under their DAGs."""
 
     def __init__(self, api: AirflowApi, settings: StreamSettings) -> None:
         self._api = api
@@ -126,12 +126,11 @@ class DemoStreams:
         self.feeder = DemoFeeder(settings)
 
     def step(self, progress: RunProgress) -> None:
-        """Start the next stream if the others are ready, and show the progress of each; raises errors of the feeder."""
+        """Start the streams if they are not, and show the progress of each; raises errors of the feeder."""
         self.feeder.check()
-        if all(stream_status.is_ready for stream_status in self._statuses(self._started_jobs)):
-            for job in list(JOBS)[len(self._started_jobs) :][:1]:
-                self._start(job)
-        show_progress(progress, self._statuses(JOBS))
+        while len(self._started_jobs) < len(JOBS):
+            self._start(list(JOBS)[len(self._started_jobs)])
+        show_progress(progress, self.statuses())
 
     @property
     def folder(self) -> Path:
@@ -140,7 +139,11 @@ class DemoStreams:
 
     def lagging_streams(self) -> list[JobStatus]:
         """Return the status of the streams that have not caught up, from their last heartbeats."""
-        return [stream_status for stream_status in self._statuses(JOBS) if not has_caught_up(stream_status)]
+        return [stream_status for stream_status in self.statuses() if not has_caught_up(stream_status)]
+
+    def statuses(self) -> list[JobStatus]:
+        """Return the status of every stream, from its last heartbeat."""
+        return self._statuses(JOBS)
 
     def _start(self, job: str) -> None:
         """Trigger the DAG of a stream, unless it has an active run."""
@@ -166,6 +169,27 @@ def show_progress(progress: RunProgress, statuses: Iterable[JobStatus]) -> None:
     """Show the progress of each stream."""
     for stream_status in statuses:
         progress.show_text(f"stream {stream_status.job}", _progress_text(stream_status))
+
+
+def await_start(streams: DemoStreams, console: Console, check: Callable[[], None], patience: float = 120) -> None:
+    """Wait until all streams run, and show how far each is; `check` may raise.
+
+    A start occupies two cores, and beside the workflow it would take three times as long. After `patience` seconds
+    without progress the wait ends, since the workflow does not need the streams.
+    """
+    with RunProgress(console) as progress:
+
+        def is_ready() -> bool:
+            check()
+            streams.step(progress)
+            return all(stream_status.is_ready for stream_status in streams.statuses())
+
+        def phases() -> list[tuple[str, str]]:
+            return [(each.state, each.phase) for each in streams.statuses()]
+
+        if not wait_until(is_ready, patience, phases):
+            late = ", ".join(f"{each.job} is {format_state(each)}" for each in streams.statuses() if not each.is_ready)
+            console.print(f"  {late}: the workflow begins without waiting longer", highlight=False)
 
 
 def await_all(streams: DemoStreams, console: Console, check: Callable[[], None], patience: float = 300) -> None:

@@ -27,7 +27,7 @@ from springline.services.demo.recovery_report import (
     newest_counts,
     recovery_table,
 )
-from springline.services.demo.streams import format_state, has_caught_up, needs_run
+from springline.services.demo.streams import await_start, format_state, has_caught_up, needs_run
 from springline.services.demo.terminal import main
 from springline.services.errors import ServiceError
 from springline.services.supervisor import Supervisor
@@ -92,6 +92,30 @@ def test_a_stream_has_taken_all_when_nothing_waits_before_any_stage():
     assert not has_caught_up(job_status(backpressure={"stages": {"split": {"queue": 0}, "count": {"queue": 512}}}))
     assert not has_caught_up(job_status(tracking={"in_flight": 1}))
     assert not has_caught_up(job_status(state="dead"))
+
+
+class Starting:
+    """Stands where the streams of the demo are: each step takes the next status of the only one, the last for ever."""
+
+    def __init__(self, *statuses):
+        self.left = list(statuses)
+
+    def step(self, progress):
+        if len(self.left) > 1:
+            self.left.pop(0)
+
+    def statuses(self):
+        return self.left[:1]
+
+
+def test_the_workflow_waits_until_the_streams_run_and_no_longer_than_one_makes_progress():
+    """A start takes what the machine has; and a stream that does not start stops only itself."""
+    out = io.StringIO()
+    streams = Starting(JobStatus("words", "never started"), JobStatus("words", "running"), job_status())
+    await_start(streams, Console(file=out), lambda: None)
+    assert streams.statuses()[0].is_ready and "without waiting" not in out.getvalue()
+    await_start(Starting(JobStatus("words", "dead")), Console(file=out, width=160), lambda: None, patience=0.1)
+    assert "words is dead: the workflow begins without waiting longer" in out.getvalue()
 
 
 def test_a_stream_on_its_way_is_said_to_start():
