@@ -1,8 +1,12 @@
 """Reads from Kafka: messages between two offsets, and new messages from an offset on.
 
-Offsets may have gaps where a transaction was committed or aborted. If no messages arrive for a moment, a separate
-consumer checks for a gap before the requested end offset: the broker soon reports the end of the partition to it. It
-would fetch again what a slow broker is about to deliver, so the moment is longer for partitions that had no gaps.
+Reads that go on where the last one of the partition ended have a consumer of the partition, which fetches ahead. Others
+have a seeker, a consumer that has no partition between two reads: a fetch that waits for new messages would hold up the
+next place for as long.
+
+Offsets may have gaps where a transaction was committed or aborted. If no messages arrive for a moment, a seeker checks
+for a gap before the requested end offset: the broker soon reports the end of the partition to it. It would fetch again
+what a slow broker is about to deliver, so the moment is longer for partitions that had no gaps.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
@@ -23,26 +27,31 @@ from springline.spark_jobs.streaming.runtime.step import Headers, Message
 _AT_ONCE = 256  # messages taken from the client's queue per call
 _WAIT = 0.02  # seconds without messages, after which a gap before the end offset is checked for
 _MAX_WAIT = 0.25  # the same for a partition in which checks have found messages instead of gaps
-_WAITS = 500  # milliseconds until the broker reports that there are no more messages; until then no other fetch begins
-_WAITS_LONG = 5_000  # the same for consumers that go on from where they are, and wait for new messages
+_WAITS = (
+    5_000  # milliseconds until the broker reports that there are no more messages; until then no other fetch begins
+)
 _WAITS_NEXT = 800  # the same for the consumer of `await_messages`
-_WAITS_SHORT = 5  # the same for the consumer that checks for gaps, which relies on that report
-_MAX_CONSUMERS = 64  # consumers cached per process
+_WAITS_SHORT = 5  # the same for seekers
+_MAX_CONSUMERS = 64  # consumers of one partition cached per process
 _OFFSET_ERRORS = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 UNKNOWN_TOPIC_ERRORS = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 
 
+_Reads: TypeAlias = tuple[str, int, Literal["fetch", "follow"]]
+"""Topic and partition of a consumer, and which of the two it is for."""
+
+
 @dataclass
 class _PartitionConsumer:
-    """A consumer of one partition, its position (None: unknown), and how long it waits before a gap is checked for."""
+    """A consumer of one partition, its position, and how long it waits before a gap is checked for."""
 
     consumer: Consumer
-    position: int | None = None
+    position: int
     wait: float = _WAIT
 
 
 class ConsumerPool:
-    """The consumers of a process, one per partition, cached between reads. Not thread-safe.
+    """The consumers of a process, cached between reads. Not thread-safe.
 
     `read_bounds` returns the offsets that a topic holds.
     """
@@ -53,8 +62,9 @@ class ConsumerPool:
         self._cluster = cluster
         self._timeout = timeout
         self._read_bounds = read_bounds
-        self._consumers: dict[tuple[str, int, int], _PartitionConsumer] = {}  # by topic, partition and what they wait
-        self._gap_consumer: Consumer | None = None  # for end offsets after a gap
+        self._readers: dict[_Reads, _PartitionConsumer] = {}  # used last at the end
+        self._seekers: list[Consumer] = []  # those without a partition
+        self._ends: dict[tuple[str, int], int] = {}  # by topic and partition, where the last read of a seeker ended
         self._followed: tuple[Consumer, dict[str, int]] | None = None  # of `follow_topics`, and its positions
         self._waiting: tuple[Consumer, Mapping[tuple[str, int], int]] | None = None  # of `await_messages`, the same
 
@@ -63,17 +73,21 @@ class ConsumerPool:
 
         Raises `MessagesLostError`, `UnknownTopicError`, `LogUnavailableError`.
         """
-        reader = self._acquire(topic, partition, start)
-        reader.position = None
+        reader = self._take_reader((topic, partition, "fetch"), start)
+        if self._ends.pop((topic, partition), None) == start:
+            reader = reader or self._reader(topic, partition, start)
         yield from self._fetch_messages(reader, TopicPartition(topic, partition), start, to, number)
-        self._release(topic, partition, reader)  # not if the iteration was abandoned: then its position is unknown
+        if reader is None:  # not if the iteration was abandoned: then the position is unknown
+            self._ends[topic, partition] = to
+        else:
+            self._keep_reader((topic, partition, "fetch"), reader, to)
 
     def follow(self, topic: str, partition: int, start: int, seconds: float) -> Sequence[Message]:
         """Return messages from an offset on, waiting up to `seconds` for the first; see `MessageLog`."""
-        reader = self._acquire(topic, partition, start, _WAITS_LONG)
+        reads: _Reads = (topic, partition, "follow")
+        reader = self._take_reader(reads, start) or self._reader(topic, partition, start)
         messages = self._poll(reader.consumer, {(topic, partition): start}, seconds)[topic, partition]
-        reader.position = messages[-1].offset + 1 if messages else start
-        self._release(topic, partition, reader, _WAITS_LONG)
+        self._keep_reader(reads, reader, messages[-1].offset + 1 if messages else start)
         return messages
 
     def follow_topics(self, starts: Mapping[str, int], seconds: float) -> dict[str, list[Message]]:
@@ -82,7 +96,7 @@ class ConsumerPool:
         One consumer serves all of them; raises as `follow` does.
         """
         if self._followed is None:
-            self._followed = (self._consumer(_WAITS_LONG), {})
+            self._followed = (self._consumer(_WAITS), {})
         consumer, positions = self._followed
         if positions != starts:
             consumer.assign([TopicPartition(topic, 0, start) for topic, start in starts.items()])
@@ -123,12 +137,10 @@ class ConsumerPool:
         if self._followed is not None:
             self._followed[0].close()
             self._followed = None
-        for reader in self._consumers.values():
-            reader.consumer.close()
-        if self._gap_consumer is not None:
-            self._gap_consumer.close()
-            self._gap_consumer = None
-        self._consumers.clear()
+        for consumer in (*(reader.consumer for reader in self._readers.values()), *self._seekers):
+            consumer.close()
+        self._readers.clear()
+        self._seekers.clear()
 
     def _poll(
         self, consumer: Consumer, starts: Mapping[tuple[str, int], int], seconds: float
@@ -149,39 +161,55 @@ class ConsumerPool:
             left = until - time.monotonic()
         return messages
 
-    def _acquire(self, topic: str, partition: int, start: int, waits: int = _WAITS) -> _PartitionConsumer:
-        """Return the consumer of a partition, positioned at an offset; it is not cached until it is released."""
-        reader = self._consumers.pop((topic, partition, waits), None) or _PartitionConsumer(self._consumer(waits))
-        if reader.position != start:
-            reader.consumer.assign([TopicPartition(topic, partition, start)])
+    def _take_reader(self, reads: _Reads, start: int) -> _PartitionConsumer | None:
+        """Return the cached consumer of a partition if it is at an offset; it is not cached until it is kept again."""
+        reader = self._readers.pop(reads, None)
+        if reader is None or reader.position == start:
+            return reader
+        reader.consumer.close()
+        return None
+
+    def _reader(self, topic: str, partition: int, start: int) -> _PartitionConsumer:
+        reader = _PartitionConsumer(self._consumer(_WAITS), start)
+        reader.consumer.assign([TopicPartition(topic, partition, start)])
         return reader
 
-    def _release(self, topic: str, partition: int, reader: _PartitionConsumer, waits: int = _WAITS) -> None:
-        self._consumers[topic, partition, waits] = reader
-        while len(self._consumers) > _MAX_CONSUMERS:
-            self._consumers.pop(next(iter(self._consumers))).consumer.close()
+    def _keep_reader(self, reads: _Reads, reader: _PartitionConsumer, position: int) -> None:
+        reader.position = position
+        self._readers[reads] = reader
+        while len(self._readers) > _MAX_CONSUMERS:
+            self._readers.pop(next(iter(self._readers))).consumer.close()
+
+    def _seeker(self, place: TopicPartition, start: int) -> Consumer:
+        """Return a seeker at an offset of a partition."""
+        seeker = self._seekers.pop() if self._seekers else self._consumer(_WAITS_SHORT)
+        seeker.assign([TopicPartition(place.topic, place.partition, start)])
+        return seeker
 
     def _fetch_messages(
-        self, reader: _PartitionConsumer, place: TopicPartition, start: int, to: int, number: int
+        self, reader: _PartitionConsumer | None, place: TopicPartition, start: int, to: int, number: int
     ) -> Iterator[Message]:
+        """Yield messages from a partition's reader, or without one from a seeker."""
         where, position, last_message_at = f"{place.topic}[{place.partition}]", start, time.monotonic()
-        consumer = reader.consumer
+        consumer = self._seeker(place, start) if reader is None else reader.consumer
+        is_checking = False
         try:
             while position < to:
-                is_checking = consumer is not reader.consumer
-                messages = consumer.consume(min(_AT_ONCE, to - position), _WAIT if is_checking else reader.wait)
+                wait = _WAIT if reader is None or consumer is not reader.consumer else reader.wait
+                messages = consumer.consume(min(_AT_ONCE, to - position), wait)
                 for message in messages:
                     offset = message.offset() or 0
                     if (error := message.error()) is not None:
                         position = max(position, self._end_of_partition(error, offset, where, position))
-                        reader.wait = _WAIT
+                        if reader is not None:
+                            reader.wait = _WAIT
                         continue
                     if offset < position:
                         continue
                     if offset >= to:  # the offsets before it were gaps
                         return
                     position = offset + 1
-                    if is_checking:
+                    if reader is not None and is_checking:
                         reader.wait = min(2 * reader.wait, _MAX_WAIT)
                         is_checking = False
                     yield _message(message, number)
@@ -189,15 +217,12 @@ class ConsumerPool:
                     last_message_at = time.monotonic()
                 elif time.monotonic() - last_message_at > self._timeout:
                     raise self._missing_error(place, position, to)
-                elif consumer is reader.consumer:
-                    consumer = self._gap_consumer or self._consumer(_WAITS_SHORT)
-                    self._gap_consumer = None
-                    consumer.assign([TopicPartition(place.topic, place.partition, position)])
+                elif reader is not None and consumer is reader.consumer:
+                    consumer, is_checking = self._seeker(place, position), True
         finally:
-            if consumer is not reader.consumer:
+            if reader is None or consumer is not reader.consumer:
                 consumer.unassign()
-                self._gap_consumer = consumer
-        reader.position = to
+                self._seekers.append(consumer)
 
     def _missing_error(self, place: TopicPartition, position: int, to: int) -> LogUnavailableError | MessagesLostError:
         """Return the error for missing messages, although `to` was once the end offset."""

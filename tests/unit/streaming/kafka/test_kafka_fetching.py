@@ -14,7 +14,7 @@ from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
 class Silent:
     """A consumer to which nothing comes."""
 
-    def assign(self, places: object) -> None: ...
+    def assign(self, places: list[TopicPartition]) -> None: ...
 
     def unassign(self) -> None: ...
 
@@ -44,6 +44,10 @@ class Recorded(Silent):
     def __init__(self) -> None:
         self.assigned: dict[str, int] = {}
         self.messages: list[object] = []
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
 
     def assign(self, places: list[TopicPartition]) -> None:
         self.assigned = {place.topic: place.offset for place in places}
@@ -110,3 +114,34 @@ def test_messages_of_any_of_several_partitions_end_the_wait(clients: tuple[Consu
     assert (waiting.assigned, len(created)) == ({}, 1)
     assert not pool.await_messages({("a", 0): 3, ("b", 0): 6}, 0.0)
     assert waiting.assigned == {"a": 3, "b": 6}
+
+
+class Endless(Recorded):
+    """A consumer of a topic that has a message at every offset."""
+
+    def consume(self, count: int, seconds: float) -> list[object]:
+        ((topic, offset),) = self.assigned.items()
+        self.assigned[topic] += count
+        return [Record(topic, offset + number) for number in range(count)]
+
+
+def test_reads_that_go_on_have_a_consumer_and_others_share_a_seeker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two reads a seeker has no partition: a fetch that waits for new messages would hold up the next place."""
+    pool, created = ConsumerPool(Cluster("nowhere"), 0.0, lambda topic: {0: OffsetBounds(0, 99)}), list[Endless]()
+
+    def make(*waits: int) -> Endless:
+        created.append(Endless())
+        return created[-1]
+
+    monkeypatch.setattr(pool, "_consumer", make)
+    for start, to, consumers in ((3, 5, 1), (7, 9, 1), (9, 11, 2), (11, 14, 2)):
+        assert [message.offset for message in pool.fetch("rows", 0, start, to, number=0)] == list(range(start, to))
+        assert len(created) == consumers
+    seeker, reader = created
+    assert (seeker.assigned, reader.assigned, reader.is_closed) == ({}, {"rows": 14}, False)
+    for start, to, consumers in ((40, 42, 2), (42, 43, 3), (43, 45, 3)):
+        assert [message.offset for message in pool.fetch("rows", 0, start, to, number=0)] == list(range(start, to))
+        assert len(created) == consumers
+    assert reader.is_closed and seeker.assigned == {}
+    next(iter(pool.fetch("rows", 0, 45, 50, number=0)))  # and no more
+    assert [message.offset for message in pool.fetch("rows", 0, 45, 46, number=0)] == [45]
