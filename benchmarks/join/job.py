@@ -74,7 +74,8 @@ class Case:
             )
         )
         condition = Condition.of(left.relation, right.relation, self.on, list(self.shown))
-        admitted = max(len(topics) * self.many // tasks // _ROUNDS, 1)
+        readers = min(tasks, PARTITIONS * len(topics))
+        admitted = max(len(topics) * self.many // readers // _ROUNDS, 1)
         return JoinJob(
             name,
             left,
