@@ -16,6 +16,7 @@ from benchmarks.join.inputs import fields_of
 from benchmarks.streams.broker import Place
 from benchmarks.streams.job_reports import JobReports
 from benchmarks.streams.running_job import Measured, Pause, Step, run_timed
+from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, BackpressureConfig
 from springline.spark_jobs.streaming.examples.datagen import send
 from springline.spark_jobs.streaming.examples.flights import TimedMessage
 from springline.spark_jobs.streaming.job_folder import JobFolder
@@ -86,6 +87,8 @@ class Case:
             tasks,
             rebalance_interval=every,
             max_messages_per_round=admitted,
+            # More tasks than cores would be made level by ever smaller rounds.
+            backpressure=DEFAULT_CONFIG if tasks == TASKS else BackpressureConfig("off"),
         )
 
     def messages(self) -> list[list[bytes]]:
