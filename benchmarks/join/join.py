@@ -1,7 +1,7 @@
 """A join of skewed streams from Kafka to Kafka: every strategy, Spark's own join, DuckDB's.
 
 What counts is tuples a second of CPU with everything in it, since broker, Spark and tasks share two cores; and what
-the busiest unit takes, which bounds a join that has a core a unit: it is measured with a task a unit.
+the busiest unit takes, which bounds a join that has a core a unit: it is measured with a task a unit, of Band.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def run(size: str) -> Report:
             lone_units: dict[str, Joined] = {}
             for name in names:
                 results[name] = measure(where, case, RebalanceConfig(UNITS, name, min_tuples=100))
-                if full:
+                if full and case.name == "Band":
                     control = RebalanceConfig(UNITS, name, min_tuples=100)
                     lone_units[name] = measure(where, case, control, turn=1, tasks=UNITS)
                 rows.append(_row(case, name, results[name], lone_units.get(name)))
@@ -132,7 +132,7 @@ def _goals(
                 f"CPU of {other} beside ours, {case.name}", round(ratio, 2), f"at least {least:g}", ratio >= least
             )
     for other, least in (("jb", 4.5), ("jb6", 2.5)):
-        if other in busiest and case.name == "Band":
+        if other in busiest:
             ratio = busiest[other] / busiest[OURS]
             title = f"busiest unit of {other} beside ours, {case.name}"
             yield Goal(title, round(ratio, 2), f"at least {least:g}", ratio >= least)

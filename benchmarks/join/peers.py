@@ -54,7 +54,7 @@ def with_duckdb_on_topics(where: Place, case: Case) -> Peer:
     All of it at once on one thread, so without state, rounds, or what makes a stream exactly once. CPU is that of this
     process and of the broker.
     """
-    name = f"same-{os.getpid()}"
+    name = f"same-{case.name.replace(' ', '-')}-{os.getpid()}"
     topics = case.topics(name)
     feed(where, topics, case.messages())
     with closing(Kafka(Cluster(where.kafka))) as log:
