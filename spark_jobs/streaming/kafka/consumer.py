@@ -22,7 +22,7 @@ from springline.spark_jobs.streaming.errors import LogUnavailableError, Messages
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.runtime.message_log import MAX_RECORD_BYTES
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
-from springline.spark_jobs.streaming.runtime.step import Headers, Message
+from springline.spark_jobs.streaming.runtime.step import NO_HEADERS, Headers, Message
 
 _AT_ONCE = 256  # messages taken from the client's queue per call
 _WAIT = 0.02  # seconds without messages, after which a gap before the end offset is checked for
@@ -267,6 +267,8 @@ class ConsumerPool:
 
 
 def _message(message: Any, partition: int) -> Message:
-    headers, value = Headers(message.headers() or ()), message.value()
-    timestamp = message.timestamp()[1] / 1000
-    return Message(message.offset(), value or b"", timestamp, headers, message.key(), value is None, partition)
+    headers, value = message.headers(), message.value()
+    return Message(
+        message.offset(), value or b"", message.timestamp()[1] / 1000, Headers(headers) if headers else NO_HEADERS,
+        message.key(), value is None, partition,
+    )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -16,8 +17,10 @@ from springline.spark_jobs.streaming.runtime.stamps import Stamp
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message, Output, header_pairs
 from springline.spark_jobs.streaming.runtime.topic_union import partition_of
 
-Position = tuple[str, int, int]  # of a message: topic, partition, offset
-_NO_ORIGINS: Mapping[Position, Message] = {}
+Origins: TypeAlias = Mapping[tuple[str, int], Mapping[int, Message]]
+"""Messages by topic and partition, and by offset."""
+
+_NO_ORIGINS: Origins = {}
 
 RESULT_ROWS = 2_000  # in one message
 # Headers of a dead letter: when its message was appended, and the headers of that; what its content is, if not bytes
@@ -81,7 +84,7 @@ def encode_results(
 
 
 def encode_dead_letters(
-    stage: Stage, unit: int, round_id: RoundId, output: Output, origins: Mapping[Position, Message] = _NO_ORIGINS
+    stage: Stage, unit: int, round_id: RoundId, output: Output, origins: Origins = _NO_ORIGINS
 ) -> Iterator[OutgoingRecord]:
     """Encode dead letters with their original bytes; the headers are `topic`, `partition`, `offset` and `reason`.
 
@@ -100,7 +103,7 @@ def encode_dead_letters(
             # The text quoted in a reason may contain an incomplete character.
             "reason": shorten(dead_letter.reason).encode(errors="backslashreplace"),
         }
-        origin = origins.get((topic, partition, dead_letter.offset))
+        origin = origins.get((topic, partition), {}).get(dead_letter.offset)
         value, key = bytes(dead_letter.value), None
         if origin is not None:
             key = origin.key

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import msgspec
 import pyarrow as pa
 
 
@@ -31,8 +32,10 @@ def header_pairs(headers: Mapping[str, bytes]) -> tuple[tuple[str, bytes | None]
     return headers.pairs if isinstance(headers, Headers) else tuple(headers.items())
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+NO_HEADERS: Headers = Headers(())
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):  # no dataclass: a topic may have a row a message
     """One message of a unit's log: a buffer of rows, in the format of its topic.
 
     Attributes:
@@ -52,7 +55,7 @@ class Message:
     offset: int
     value: bytes | memoryview
     timestamp: float = 0.0
-    headers: Mapping[str, bytes] = field(default_factory=dict)
+    headers: Mapping[str, bytes] = NO_HEADERS
     key: bytes | None = None
     is_null: bool = False
     partition: int = 0

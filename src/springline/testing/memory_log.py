@@ -7,8 +7,9 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from operator import attrgetter
+
+import msgspec
 
 from springline.spark_jobs.streaming.errors import FencedError, MessagesLostError
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord, RoundId, WriterPosition
@@ -124,7 +125,7 @@ class MemoryLog:
         messages = self.topics[topic][partition]
         first = bisect_left(messages, start, key=_OFFSET)
         for message in messages[first : bisect_left(messages, to, first, key=_OFFSET)]:
-            yield message if message.partition == number else replace(message, partition=number)
+            yield message if message.partition == number else msgspec.structs.replace(message, partition=number)
 
     def follow(self, topic: str, partition: int, start: int, seconds: float) -> list[Message]:
         messages = list(self.fetch(topic, partition, start, self._log_end_offsets[topic, partition]))

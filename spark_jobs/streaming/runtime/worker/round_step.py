@@ -12,7 +12,7 @@ from typing import Any
 
 from springline.spark_jobs.streaming.errors import RoundError
 from springline.spark_jobs.streaming.runtime.encoding import (
-    Position,
+    Origins,
     encode_buffers,
     encode_feedback,
     encode_results,
@@ -81,7 +81,7 @@ class StepResult:
     positions: Mapping[int, UpstreamPosition]
     newest_timestamp: float
     read_bytes: int
-    origins: Mapping[Position, Message]
+    origins: Origins
 
     @property
     def output(self) -> Output:
@@ -240,28 +240,35 @@ class MessageReader:
         self.newest_timestamp = 0.0
         self.read_bytes = 0
         self.has_failed = False
-        self.origins: dict[Position, Message] = {}
+        self.origins: dict[tuple[str, int], dict[int, Message]] = {}
         self._records_origins = bool(stage.dead_letters) and not stage.stamped
 
     def __iter__(self) -> Iterator[Message]:
         with self._noting_failure():
             for partition, (start, to) in self._ranges.items():
-                for message in self._fetch(self._stage.topic, partition, start, to):
+                for message in self._read(self._stage.topic, partition, start, to):
                     self.newest_timestamp = max(self.newest_timestamp, message.timestamp)
                     self.read_bytes += len(message.value)
-                    self._record_origin(self._stage.topic, partition, message)
                     yield message
 
     def read_topic(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
         """Yield messages of another topic."""
         with self._noting_failure():
-            for message in self._fetch(topic, unit, start, to):
-                self._record_origin(topic, unit, message)
-                yield message
+            yield from self._read(topic, unit, start, to)
 
-    def _record_origin(self, topic: str, unit: int, message: Message) -> None:
-        if self._records_origins:
-            self.origins[*partition_of(topic, unit), message.offset] = replace(message, value=b"")
+    def _read(self, topic: str, partition: int, start: int, to: int) -> Iterable[Message]:
+        messages = self._fetch(topic, partition, start, to)
+        return self._with_origins(topic, partition, messages) if self._records_origins else messages
+
+    def _with_origins(self, topic: str, partition: int, messages: Iterable[Message]) -> Iterator[Message]:
+        """Yield messages, and record each without its value."""
+        origins = self.origins.setdefault(partition_of(topic, partition), {})
+        for each in messages:
+            offset = each.offset
+            origins[offset] = Message(
+                offset, b"", each.timestamp, each.headers, each.key, each.is_null, each.partition
+            )  # fmt: skip
+            yield each
 
     @contextmanager
     def _noting_failure(self) -> Iterator[None]:

@@ -14,9 +14,11 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
+
+import msgspec
 
 from springline.spark_jobs.streaming.errors import MessageIndependentError
 from springline.spark_jobs.streaming.runtime.step import Message, TopicReader
@@ -160,7 +162,7 @@ def _cause_of_death(status: int) -> str:
 
 def _plain(messages: Iterable[Message]) -> list[Message]:
     """Return messages that can be pickled."""
-    return [replace(message, value=bytes(message.value)) for message in messages]
+    return [msgspec.structs.replace(message, value=bytes(message.value)) for message in messages]
 
 
 # ---- in the process that was started

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -211,7 +212,9 @@ def test_only_attempts_that_fail_alike_add_up(tmp_path: Path, values: Sequence[b
     """Otherwise something around them is wrong; numbers in an error, such as sizes, make no other cause."""
     simulation = Simulation(tmp_path, b"1", values[0])
     for value in values:
-        simulation.log.topics["numbers"][0][-1] = replace(simulation.log.topics["numbers"][0][-1], value=value)
+        simulation.log.topics["numbers"][0][-1] = msgspec.structs.replace(
+            simulation.log.topics["numbers"][0][-1], value=value
+        )
         simulation.fail(1)
     assert simulation.dead_letters == []
     if is_settled:

@@ -118,8 +118,8 @@ def test_a_message_without_a_value_is_retried_without_one(
     log.topics[dead][0].clear()
     stage = Stage("split", "", "lines", job="words", dead_letters=dead)
     output = Output(State(), dead_letters=[DeadLetter(at, b"", "why") for at in range(2)])
-    origins = {("lines", 0, at): Message(at, b"", 7.0, {}, key, is_null=True) for at, key in enumerate((None, b"key"))}
-    for record in encode_dead_letters(stage, 0, (1, 1), output, origins):
+    lines = {at: Message(at, b"", 7.0, {}, key, is_null=True) for at, key in enumerate((None, b"key"))}
+    for record in encode_dead_letters(stage, 0, (1, 1), output, {("lines", 0): lines}):
         log.send(record)
     send = log.send
 
