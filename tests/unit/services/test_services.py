@@ -152,6 +152,7 @@ def test_a_server_that_lost_its_record_is_named_with_the_command_that_ends_it(su
         for group in groups:
             with suppress(ProcessLookupError):
                 os.killpg(group, signal.SIGKILL)
+    until(lambda: is_free(server.ports["SPRINGLINE_SMALL_PORT"]), seconds=10)  # a killed process may end a moment later
     supervisor.up([server], patience=60)
     assert supervisor.down("small", 10.0)
 

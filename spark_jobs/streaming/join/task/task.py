@@ -123,7 +123,7 @@ class CopyTopic:
     def read(self, read_topic: TopicReader, cutovers: Iterable[Cutover]) -> Iterator[tuple[Cutover, list[Message]]]:
         """Yield cutovers with the messages among which their copies are, by partition and offset.
 
-        Copies that are near each other are read at once: to begin elsewhere in a partition may take half a second.
+        Copies that are near each other are read at once: to begin elsewhere in a partition takes a fetch of its own.
         """
         near: list[Cutover] = []
         for cutover in sorted(cutovers, key=lambda each: (self._partition(each), each.start, each.end)):
