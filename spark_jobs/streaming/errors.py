@@ -47,6 +47,10 @@ class MessageIndependentError(StreamError):
     """A round fails regardless of which of its messages it processes."""
 
 
+class CorruptBatchError(StreamError):
+    """Records cannot be read as a broker sends them: their bytes were damaged, or have another form."""
+
+
 class TopicReplacedError(MessagesLostError):
     """A topic was replaced: its id differs from that of the recorded offsets, even if the name is the same."""
 
