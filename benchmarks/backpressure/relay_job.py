@@ -21,8 +21,9 @@ import pyarrow as pa
 from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, BackpressureConfig
 from springline.spark_jobs.streaming.job import BaseJob
 from springline.spark_jobs.streaming.job_folder import HOLD, STOP
+from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.stage import StageSpec
-from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step
+from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 _STEPS = "benchmarks.backpressure.relay_job"

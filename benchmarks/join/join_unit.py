@@ -24,9 +24,10 @@ from springline.spark_jobs.streaming.join.task.candidates import CandidateCursor
 from springline.spark_jobs.streaming.join.task.task import JoinTask
 from springline.spark_jobs.streaming.join.wire import Action, EpochCommands, JoinSide, RoutedBatch, first_seq
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes, encode_buffers
+from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.state_store import StateSnapshot, StateStore
-from springline.spark_jobs.streaming.runtime.step import EndedRound, Input, Message, Round, State
+from springline.spark_jobs.streaming.runtime.step import EndedRound, Input, Round, State
 
 ROUND = 50_000  # tuples, half of them left
 EQUALITY, _BAND = "l.k = r.k", "abs(l.k - r.k) <= 1"

@@ -11,9 +11,10 @@ from types import MappingProxyType
 
 from benchmarks.report import Goal, Report, Row
 from springline.spark_jobs.streaming.runtime.encoding import encode_buffers
+from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, Round, State, Step
+from springline.spark_jobs.streaming.runtime.step import Input, Output, Round, State, Step
 from springline.spark_jobs.streaming.tracking.acker.acker import Acker
 from springline.spark_jobs.streaming.wordcount.count import Count
 from springline.spark_jobs.streaming.wordcount.split import Split

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from benchmarks.report import Goal, Report, Row
 from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows, encode_table
-from springline.spark_jobs.streaming.runtime.step import Message
+from springline.spark_jobs.streaming.runtime.message import Message, MessageBatch
 from springline.spark_jobs.streaming.sources.chunk import Column, column_of
 from springline.spark_jobs.streaming.sources.decoder import chunks_of
 from springline.spark_jobs.streaming.sources.layout import Layout
@@ -118,8 +118,10 @@ def _goals(rows: Sequence[Row]) -> Iterator[Goal]:
 
 
 def _ours(layout: Layout, names: Sequence[str], rounds: Rounds) -> Callable[[], int]:
+    batches = [MessageBatch.of(messages) for messages in rounds]
+
     def turn() -> int:
-        return sum(chunk.rows for messages in rounds for chunk in chunks_of(layout, names, messages, []))
+        return sum(chunk.rows for batch in batches for chunk in chunks_of(layout, names, [batch], []))
 
     return turn
 

@@ -21,7 +21,8 @@ from benchmarks.windows.queries import ONE, PEER, hundred
 from springline.persistence.model.codec import to_json_value
 from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows, flows_stream
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
-from springline.spark_jobs.streaming.runtime.step import Input, Message, Round, State
+from springline.spark_jobs.streaming.runtime.message import Message
+from springline.spark_jobs.streaming.runtime.step import Input, Round, State
 from springline.spark_jobs.streaming.sources.layout import Form
 from springline.spark_jobs.streaming.windows.adhoc import AdHocPlanner, answer_from_states
 from springline.spark_jobs.streaming.windows.mapper import Mapper

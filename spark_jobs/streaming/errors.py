@@ -51,6 +51,14 @@ class CorruptBatchError(StreamError):
     """Records cannot be read as a broker sends them: their bytes were damaged, or have another form."""
 
 
+class UnsupportedClusterError(StreamError):
+    """Record batches of a topic cannot be read, but its messages can: an old broker or format, or other security."""
+
+
+class ProtocolError(StreamError):
+    """What a broker has sent is no response to the request."""
+
+
 class TopicReplacedError(MessagesLostError):
     """A topic was replaced: its id differs from that of the recorded offsets, even if the name is the same."""
 

@@ -7,7 +7,7 @@
     STOP, HOLD                 files that stop a stage, and that pause one reading the job's own topic, for which a
                                stage polls; stages that read other topics poll `STOP` only
     Step                       what a stage runs: a function from `State` and `Input` to `Output`, with `Message`,
-                               `DeadLetter` and `Round`
+                               `MessageBatch`, `DeadLetter` and `Round`
     BackgroundService          runs beside the stages; created by `BaseJob.services` from a `ServiceContext`
     JobFolder                  the folder of a job, in which its stages poll files
 
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from springline.spark_jobs.streaming.job_keys import JobKeys, SourceKeys
     from springline.spark_jobs.streaming.kinds import Kind
     from springline.spark_jobs.streaming.runtime.background import BackgroundService
+    from springline.spark_jobs.streaming.runtime.message import Message, MessageBatch
     from springline.spark_jobs.streaming.runtime.stage import StageSpec
-    from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, Round, State, Step
+    from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Output, Round, State, Step
 
 __all__ = [
     "DEFAULT_CONFIG",
@@ -47,6 +48,7 @@ __all__ = [
     "JobKeys",
     "Kind",
     "Message",
+    "MessageBatch",
     "Output",
     "Round",
     "ServiceContext",
@@ -64,7 +66,8 @@ _NAMES = {
     "kinds": ("Kind",),
     "runtime.background": ("BackgroundService",),
     "runtime.stage": ("StageSpec",),
-    "runtime.step": ("DeadLetter", "Input", "Message", "Output", "Round", "State", "Step"),
+    "runtime.message": ("Message", "MessageBatch"),
+    "runtime.step": ("DeadLetter", "Input", "Output", "Round", "State", "Step"),
 }
 _MODULES = {name: f"springline.spark_jobs.streaming.{module}" for module, names in _NAMES.items() for name in names}
 __getattr__, __dir__ = lazy_attributes(__name__, _MODULES)

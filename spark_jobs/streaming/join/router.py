@@ -33,7 +33,8 @@ from springline.spark_jobs.streaming.join.wire import (
     RoutedBatch,
     first_seq,
 )
-from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, State
+from springline.spark_jobs.streaming.runtime.message import MessageBatch
+from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Output, State
 from springline.spark_jobs.streaming.sources.decoder import rows_of
 from springline.spark_jobs.streaming.sources.layout import Layout
 
@@ -144,10 +145,10 @@ class Router:
         batches: list[list[RoutedBatch]] = [[] for _ in range(self._tasks)]
         buffered: dict[str, pa.RecordBatch] = {}
         dead: list[DeadLetter] = []
-        for first, messages in self._messages_by_side(step_input).items():
+        for first, read in self._batches_by_side(step_input).items():
             sides = SIDES if self._is_self_join else (first,)
             needed = {name for side in sides for name in self._condition.fields(side)}
-            decoded = rows_of(self._sources[first].layout, needed, messages)
+            decoded = rows_of(self._sources[first].layout, needed, read)
             dead += decoded.dead
             rows, rest = _split_rows(decoded.table, state.runs.get(_BUFFERED[first], ()))
             buffered |= {_BUFFERED[first]: rest} if rest.num_rows else {}
@@ -186,16 +187,16 @@ class Router:
             },
         )
 
-    def _messages_by_side(self, step_input: Input) -> Mapping[JoinSide, Iterable[Message]]:
+    def _batches_by_side(self, step_input: Input) -> Mapping[JoinSide, Iterable[MessageBatch]]:
         """Return the messages of each side that the unit reads; those of a self-join are under the left one."""
         if self._is_self_join:
-            return {JoinSide.LEFT: step_input.messages}
+            return {JoinSide.LEFT: step_input.batches}
         sides = sorted({SIDES[partition % len(SIDES)] for partition in step_input.ranges})
         if len(sides) == 1:
-            return {sides[0]: step_input.messages}
-        by_side: dict[JoinSide, list[Message]] = {side: [] for side in sides}
-        for message in step_input.messages:
-            by_side[SIDES[message.partition % len(SIDES)]].append(message)
+            return {sides[0]: step_input.batches}
+        by_side: dict[JoinSide, list[MessageBatch]] = {side: [] for side in sides}
+        for batch in step_input.batches:
+            by_side[SIDES[batch.partition % len(SIDES)]].append(batch)
         return by_side
 
     def _joinable_keys(self, side: JoinSide, rows: pa.RecordBatch, counts: Counter[str]) -> tuple[Ints, Ints]:

@@ -17,6 +17,16 @@ class Cluster:
     servers: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)  # not shown, since they include passwords
 
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Host and port of each broker that `servers` names; 9092 where no port is given."""
+        pairs = [each.strip().rpartition("://")[2] for each in self.servers.split(",") if each.strip()]
+        return [
+            (host.strip("[]"), int(port)) if colon and port.isdigit() else (each.strip("[]"), 9092)
+            for each in pairs
+            for host, colon, port in [each.rpartition(":")]
+        ]
+
     def config(self, **options: Any) -> dict[str, Any]:
         """Return a client's configuration; dots in the names of options are written as underscores."""
         own = {name.replace("_", "."): value for name, value in options.items()}

@@ -1,32 +1,27 @@
-"""Reads from Kafka: messages between two offsets, and new messages from an offset on.
+"""Reads from Kafka by librdkafka: new messages from an offset on, and messages between two offsets where record
+batches cannot be read (`fetcher.py`).
 
-Reads that go on where the last one of the partition ended have a consumer of the partition, which fetches ahead. Others
-have a seeker, a consumer that has no partition between two reads: a fetch that waits for new messages would hold up the
-next place for as long.
-
-Offsets may have gaps where a transaction was committed or aborted. If no messages arrive for a moment, a seeker checks
-for a gap before the requested end offset: the broker soon reports the end of the partition to it. It would fetch again
-what a slow broker is about to deliver, so the moment is longer for partitions that had no gaps.
+For messages between two offsets there is a seeker, a consumer that has no partition between two reads: a fetch that
+waits for new messages would hold up the next place for as long. Offsets may have gaps where a transaction was committed
+or aborted, so the broker soon reports the end of the partition to a seeker.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from springline.spark_jobs.streaming.errors import LogUnavailableError, MessagesLostError, UnknownTopicError
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.runtime.message import NO_HEADERS, Headers, Message
 from springline.spark_jobs.streaming.runtime.message_log import MAX_RECORD_BYTES
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
-from springline.spark_jobs.streaming.runtime.step import NO_HEADERS, Headers, Message
 
 _AT_ONCE = 256  # messages taken from the client's queue per call
-_WAIT = 0.02  # seconds without messages, after which a gap before the end offset is checked for
-_MAX_WAIT = 0.25  # the same for a partition in which checks have found messages instead of gaps
+_WAIT = 0.02  # seconds that a call waits for messages
 _WAITS = (
     5_000  # milliseconds until the broker reports that there are no more messages; until then no other fetch begins
 )
@@ -37,17 +32,11 @@ _OFFSET_ERRORS = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 UNKNOWN_TOPIC_ERRORS = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 
 
-_Reads: TypeAlias = tuple[str, int, Literal["fetch", "follow"]]
-"""Topic and partition of a consumer, and which of the two it is for."""
-
-
-@dataclass
-class _PartitionConsumer:
-    """A consumer of one partition, its position, and how long it waits before a gap is checked for."""
+class _PartitionConsumer(NamedTuple):
+    """A consumer of one partition, and its position."""
 
     consumer: Consumer
     position: int
-    wait: float = _WAIT
 
 
 class ConsumerPool:
@@ -62,9 +51,8 @@ class ConsumerPool:
         self._cluster = cluster
         self._timeout = timeout
         self._read_bounds = read_bounds
-        self._readers: dict[_Reads, _PartitionConsumer] = {}  # used last at the end
+        self._readers: dict[tuple[str, int], _PartitionConsumer] = {}  # of `follow`; used last at the end
         self._seekers: list[Consumer] = []  # those without a partition
-        self._ends: dict[tuple[str, int], int] = {}  # by topic and partition, where the last read of a seeker ended
         self._followed: tuple[Consumer, dict[str, int]] | None = None  # of `follow_topics`, and its positions
         self._waiting: tuple[Consumer, Mapping[tuple[str, int], int]] | None = None  # of `await_messages`, the same
 
@@ -73,21 +61,45 @@ class ConsumerPool:
 
         Raises `MessagesLostError`, `UnknownTopicError`, `LogUnavailableError`.
         """
-        reader = self._take_reader((topic, partition, "fetch"), start)
-        if self._ends.pop((topic, partition), None) == start:
-            reader = reader or self._reader(topic, partition, start)
-        yield from self._fetch_messages(reader, TopicPartition(topic, partition), start, to, number)
-        if reader is None:  # not if the iteration was abandoned: then the position is unknown
-            self._ends[topic, partition] = to
-        else:
-            self._keep_reader((topic, partition, "fetch"), reader, to)
+        where, position, last_message_at = f"{topic}[{partition}]", start, time.monotonic()
+        seeker = self._seekers.pop() if self._seekers else self._consumer(_WAITS_SHORT)
+        seeker.assign([TopicPartition(topic, partition, start)])
+        try:
+            while position < to:
+                messages = seeker.consume(min(_AT_ONCE, to - position), _WAIT)
+                for message in messages:
+                    offset = message.offset() or 0
+                    if (error := message.error()) is not None:
+                        position = max(position, self._end_of_partition(error, offset, where, position))
+                        continue
+                    if offset < position:
+                        continue
+                    if offset >= to:  # the offsets before it were gaps
+                        return
+                    position = offset + 1
+                    yield _message(message, number)
+                if messages:
+                    last_message_at = time.monotonic()
+                elif time.monotonic() - last_message_at > self._timeout:
+                    raise missing_error(where, self._read_bounds(topic)[partition], (position, to), self._timeout)
+        finally:
+            seeker.unassign()
+            self._seekers.append(seeker)
 
     def follow(self, topic: str, partition: int, start: int, seconds: float) -> Sequence[Message]:
         """Return messages from an offset on, waiting up to `seconds` for the first; see `MessageLog`."""
-        reads: _Reads = (topic, partition, "follow")
-        reader = self._take_reader(reads, start) or self._reader(topic, partition, start)
+        reader = self._readers.pop((topic, partition), None)  # not cached until it is kept again
+        if reader is not None and reader.position != start:
+            reader.consumer.close()
+            reader = None
+        if reader is None:
+            reader = _PartitionConsumer(self._consumer(_WAITS), start)
+            reader.consumer.assign([TopicPartition(topic, partition, start)])
         messages = self._poll(reader.consumer, {(topic, partition): start}, seconds)[topic, partition]
-        self._keep_reader(reads, reader, messages[-1].offset + 1 if messages else start)
+        position = messages[-1].offset + 1 if messages else start
+        self._readers[topic, partition] = _PartitionConsumer(reader.consumer, position)
+        while len(self._readers) > _MAX_CONSUMERS:
+            self._readers.pop(next(iter(self._readers))).consumer.close()
         return messages
 
     def follow_topics(self, starts: Mapping[str, int], seconds: float) -> dict[str, list[Message]]:
@@ -161,79 +173,6 @@ class ConsumerPool:
             left = until - time.monotonic()
         return messages
 
-    def _take_reader(self, reads: _Reads, start: int) -> _PartitionConsumer | None:
-        """Return the cached consumer of a partition if it is at an offset; it is not cached until it is kept again."""
-        reader = self._readers.pop(reads, None)
-        if reader is None or reader.position == start:
-            return reader
-        reader.consumer.close()
-        return None
-
-    def _reader(self, topic: str, partition: int, start: int) -> _PartitionConsumer:
-        reader = _PartitionConsumer(self._consumer(_WAITS), start)
-        reader.consumer.assign([TopicPartition(topic, partition, start)])
-        return reader
-
-    def _keep_reader(self, reads: _Reads, reader: _PartitionConsumer, position: int) -> None:
-        reader.position = position
-        self._readers[reads] = reader
-        while len(self._readers) > _MAX_CONSUMERS:
-            self._readers.pop(next(iter(self._readers))).consumer.close()
-
-    def _seeker(self, place: TopicPartition, start: int) -> Consumer:
-        """Return a seeker at an offset of a partition."""
-        seeker = self._seekers.pop() if self._seekers else self._consumer(_WAITS_SHORT)
-        seeker.assign([TopicPartition(place.topic, place.partition, start)])
-        return seeker
-
-    def _fetch_messages(
-        self, reader: _PartitionConsumer | None, place: TopicPartition, start: int, to: int, number: int
-    ) -> Iterator[Message]:
-        """Yield messages from a partition's reader, or without one from a seeker."""
-        where, position, last_message_at = f"{place.topic}[{place.partition}]", start, time.monotonic()
-        consumer = self._seeker(place, start) if reader is None else reader.consumer
-        is_checking = False
-        try:
-            while position < to:
-                wait = _WAIT if reader is None or consumer is not reader.consumer else reader.wait
-                messages = consumer.consume(min(_AT_ONCE, to - position), wait)
-                for message in messages:
-                    offset = message.offset() or 0
-                    if (error := message.error()) is not None:
-                        position = max(position, self._end_of_partition(error, offset, where, position))
-                        if reader is not None:
-                            reader.wait = _WAIT
-                        continue
-                    if offset < position:
-                        continue
-                    if offset >= to:  # the offsets before it were gaps
-                        return
-                    position = offset + 1
-                    if reader is not None and is_checking:
-                        reader.wait = min(2 * reader.wait, _MAX_WAIT)
-                        is_checking = False
-                    yield _message(message, number)
-                if messages:
-                    last_message_at = time.monotonic()
-                elif time.monotonic() - last_message_at > self._timeout:
-                    raise self._missing_error(place, position, to)
-                elif reader is not None and consumer is reader.consumer:
-                    consumer, is_checking = self._seeker(place, position), True
-        finally:
-            if reader is None or consumer is not reader.consumer:
-                consumer.unassign()
-                self._seekers.append(consumer)
-
-    def _missing_error(self, place: TopicPartition, position: int, to: int) -> LogUnavailableError | MessagesLostError:
-        """Return the error for missing messages, although `to` was once the end offset."""
-        where, bounds = f"{place.topic}[{place.partition}]", self._read_bounds(place.topic)[place.partition]
-        if bounds.high < to:
-            return MessagesLostError(
-                f"{where}: the messages at offsets {position} to {to - 1} are no longer available; available: "
-                f"{bounds.low} to {bounds.high}"
-            )
-        return LogUnavailableError(f"{where}: no message at offset {position} (of {to}) within {self._timeout:g} s")
-
     def _end_of_partition(self, error: KafkaError, offset: int, where: str, position: int) -> int:
         """Return the offset up to which there are no more messages; 0 if the error does not say."""
         if error.code() == KafkaError._PARTITION_EOF:
@@ -264,6 +203,19 @@ class ConsumerPool:
                 fetch_queue_backoff_ms=1, check_crcs=False,
             )
         )  # fmt: skip
+
+
+def missing_error(
+    where: str, bounds: OffsetBounds, missing: tuple[int, int], timeout: float
+) -> LogUnavailableError | MessagesLostError:
+    """Return the error for messages at the offsets [start, to) that are missing although `to` was once the end."""
+    start, to = missing
+    if bounds.high < to:
+        return MessagesLostError(
+            f"{where}: the messages at offsets {start} to {to - 1} are no longer available; available: {bounds.low} to "
+            f"{bounds.high}"
+        )
+    return LogUnavailableError(f"{where}: no message at offset {start} (of {to}) within {timeout:g} s")
 
 
 def _message(message: Any, partition: int) -> Message:

@@ -1,4 +1,4 @@
-"""The log on Kafka: its topics, and their readers (`consumer.py`) and writers (`producer.py`)."""
+"""The log on Kafka: its topics, and their readers (`fetcher.py`, `consumer.py`) and writers (`producer.py`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import starmap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import (
     IsolationLevel,
@@ -22,8 +22,13 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from springline.spark_jobs.streaming.errors import LogUnavailableError, RecordRefusedError, UnknownTopicError
-from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.errors import (
+    LogUnavailableError,
+    RecordRefusedError,
+    UnknownTopicError,
+    UnsupportedClusterError,
+)
+from springline.spark_jobs.streaming.kafka.cluster import Cluster, logger
 from springline.spark_jobs.streaming.kafka.consumer import UNKNOWN_TOPIC_ERRORS, ConsumerPool
 from springline.spark_jobs.streaming.kafka.producer import (
     FENCED_ERRORS,
@@ -33,6 +38,7 @@ from springline.spark_jobs.streaming.kafka.producer import (
     call_with_retries,
     write_transaction,
 )
+from springline.spark_jobs.streaming.runtime.message import FetchedMessages, Message, MessageBatch, batches_of
 from springline.spark_jobs.streaming.runtime.message_log import (
     MAX_RECORD_BYTES,
     NO_ROUND,
@@ -43,8 +49,10 @@ from springline.spark_jobs.streaming.runtime.message_log import (
 )
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
 from springline.spark_jobs.streaming.runtime.stamps import stamp_of
-from springline.spark_jobs.streaming.runtime.step import Message
 from springline.spark_jobs.streaming.runtime.topic_union import partition_of, topics_of, union_partitions
+
+if TYPE_CHECKING:
+    from springline.spark_jobs.streaming.kafka.fetcher import RecordFetcher
 
 TIMEOUT_SECONDS = 100.0  # without an answer: a killed broker has restarted by then, also on a busy machine
 _TRANSACTION_SECONDS = 120  # after which a broker aborts a transaction: longer than the timeout of its writer
@@ -101,6 +109,7 @@ class Kafka:
         self._cluster = cluster
         self._timeout = timeout
         self._readers = ConsumerPool(cluster, timeout, self.offset_bounds)
+        self._message_wise: dict[str, str] = {}  # topics whose record batches cannot be read, and why
         self._writers: dict[str, _TransactionalWriter] = {}
         self._topics: dict[str, _TopicDescription] = {}
         self._low_watermarks: dict[str, tuple[float, dict[int, int]]] = {}
@@ -243,9 +252,23 @@ class Kafka:
 
     # ---- reading
 
-    def fetch(self, topic: str, partition: int, start: int, to: int) -> Iterator[Message]:
-        if start < to:
-            yield from self._readers.fetch(*partition_of(topic, partition), start, to, number=partition)
+    def fetch(self, topic: str, partition: int, start: int, to: int) -> Iterable[Message]:
+        return FetchedMessages(self._batches(topic, partition, start, to))
+
+    def _batches(self, union: str, number: int, start: int, to: int) -> Iterator[MessageBatch]:
+        if start >= to:
+            return
+        (topic, partition), position = partition_of(union, number), start
+        if topic not in self._message_wise:
+            try:
+                for batch in self._fetcher.fetch(topic, partition, start, to, number=number):
+                    position = int(batch.offsets[-1]) + 1
+                    yield batch
+                return
+            except UnsupportedClusterError as error:
+                self._message_wise[topic] = str(error)
+                logger.warning("%s is read message by message, which is slower: %s", topic, error)
+        yield from batches_of(self._readers.fetch(topic, partition, position, to, number=number))
 
     def follow(self, topic: str, partition: int, start: int, seconds: float) -> Sequence[Message]:
         return self._readers.follow(*partition_of(topic, partition), start, seconds)
@@ -304,9 +327,17 @@ class Kafka:
     def close(self) -> None:
         """Close all clients."""
         self._readers.close()
+        if (fetcher := self.__dict__.pop("_fetcher", None)) is not None:
+            fetcher.close()
         self._writers.clear()
 
     # ---- clients
+
+    @cached_property
+    def _fetcher(self) -> RecordFetcher:
+        from springline.spark_jobs.streaming.kafka.fetcher import RecordFetcher  # whose kernels take a while to load
+
+        return RecordFetcher(self._cluster, self._timeout, self.offset_bounds)
 
     @cached_property
     def _admin(self) -> AdminClient:

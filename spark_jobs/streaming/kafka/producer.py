@@ -17,8 +17,8 @@ from typing import Any, cast
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from springline.spark_jobs.streaming.errors import FencedError, LogUnavailableError, RecordRefusedError, StreamError
+from springline.spark_jobs.streaming.runtime.message import header_pairs
 from springline.spark_jobs.streaming.runtime.message_log import MAX_RECORD_BYTES, OutgoingRecord
-from springline.spark_jobs.streaming.runtime.step import header_pairs
 
 FENCED_ERRORS = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
 _TRANSIENT_ERRORS = {  # of a broker that is restarting, of a topic that is being created

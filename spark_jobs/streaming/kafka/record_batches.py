@@ -9,8 +9,7 @@ Source: https://kafka.apache.org/documentation/#recordbatch
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import crc32c
@@ -19,12 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from springline.spark_jobs.streaming.errors import CorruptBatchError
-from springline.spark_jobs.streaming.kernels.hash_tables import Ints
-from springline.spark_jobs.streaming.runtime.step import Headers, Message
-
-Bytes = npt.NDArray[np.uint8]
-Lengths = npt.NDArray[np.int32]
+from springline.spark_jobs.streaming.errors import CorruptBatchError, UnsupportedClusterError
+from springline.spark_jobs.streaming.runtime.message import Bytes, Ints, Lengths, MessageBatch, read_varint
 
 _HEADER = 61  # bytes of a batch before its records
 _CHECKED = 21  # the first byte that the checksum covers
@@ -38,110 +33,46 @@ _XERIAL_HEADER = 16
 # Columns of the table of batches.
 _AT, _END, _BASE, _LAST, _ATTRIBUTES, _COUNT, _TIME, _MAX_TIME, _PRODUCER, _CHECKSUM = range(10)
 _COLUMNS = 10
-# What is wrong with a batch or a record, as kernels return it, less than 0.
-_OLD_FORMAT, _BAD_SIZE, _BAD_RECORD = -1, -2, -3
-
-
-@dataclass(frozen=True)
-class Records:
-    """Records of a partition in the order of their offsets: where their parts lie in `data`.
-
-    Attributes:
-        partition: of the topic; of several topics that are read as one, as `runtime.topic_union` numbers them.
-        data: the bytes of all records.
-        offsets: of each record, ascending; they may have gaps.
-        times: when each was appended or sent, in milliseconds since 1970.
-        starts, lengths: of each value; a record without a value has a length below 0.
-        key_starts, key_lengths: of each key, the same.
-        header_starts: where the headers of each begin, with their number.
-    """
-
-    partition: int
-    data: Bytes
-    offsets: Ints
-    times: Ints
-    starts: Ints
-    lengths: Lengths
-    key_starts: Ints
-    key_lengths: Lengths
-    header_starts: Ints
-
-    def __len__(self) -> int:
-        return int(self.offsets.size)
-
-    @property
-    def value_bytes(self) -> int:
-        """The bytes of all values."""
-        return int(np.maximum(self.lengths, 0).sum(dtype=np.int64))
-
-    def message(self, index: int) -> Message:
-        """Return a record as a message; raises `CorruptBatchError`."""
-        value, key = (
-            _slice(self.data, int(starts[index]), int(lengths[index]))
-            for starts, lengths in ((self.starts, self.lengths), (self.key_starts, self.key_lengths))
-        )
-        return Message(
-            int(self.offsets[index]), value or b"", float(self.times[index]) / 1000, self._headers(index), key,
-            value is None, self.partition,
-        )  # fmt: skip
-
-    def messages(self) -> Iterator[Message]:
-        """Yield all records as messages."""
-        return map(self.message, range(len(self)))
-
-    def _headers(self, index: int) -> Headers:
-        position = int(self.header_starts[index])
-        try:
-            count, position = _read_varint(self.data, position)
-            pairs = []
-            for _ in range(count):
-                size, position = _read_varint(self.data, position)
-                name = bytes(self.data[position : position + size]).decode()
-                size, position = _read_varint(self.data, position + size)
-                pairs.append((name, _slice(self.data, position, size)))
-                position += max(size, 0)
-        except (IndexError, UnicodeDecodeError) as error:
-            raise CorruptBatchError(f"the headers of the record at offset {self.offsets[index]}: {error}") from error
-        return Headers(pairs)
+_FORMAT = 2
+_OTHER_FORMAT, _BAD_SIZE = -1, -2  # what is wrong with a batch, as kernels return it
 
 
 class ReadBatches(NamedTuple):
-    """The wanted records of some batches, and the offset after the last batch that is there as a whole."""
+    """The records of some batches, and the offset after the last batch that is there as a whole."""
 
-    records: Records
+    messages: MessageBatch
     next_offset: int
 
 
 def read_batches(
-    content: bytes | bytearray | memoryview, offsets: tuple[int, int], aborted: Mapping[int, list[int]], partition: int
+    content: bytes | bytearray | memoryview, start: int, aborted: Mapping[int, Sequence[int]], partition: int
 ) -> ReadBatches:
-    """Return the committed records with offsets [start, end) of the batches in `content`.
+    """Return the committed records from an offset on of the batches in `content`, which say `partition` of it.
 
     `aborted` has the first offsets of aborted transactions by the id of their producer, as the response lists them.
-    Raises `CorruptBatchError` if a checksum is wrong, or the batches are not as the format says.
+    Raises `CorruptBatchError` if a checksum is wrong, or the batches are not as the format says, and
+    `UnsupportedClusterError` if they are of an older format.
     """
-    start, to = offsets
     data = np.frombuffer(content, np.uint8)
     table = np.empty((data.size // _HEADER + 1, _COLUMNS), np.int64)
     count, position = _find_batches(data, table)
-    if position < 0:
-        at = table[count, _AT]
-        reason = (
-            f"a message format older than v2 ({data[at + 16]}), which Kafka stopped writing with version 4: copy the "
-            "topic with a current client" if position == _OLD_FORMAT else "a batch of an impossible size"
-        )  # fmt: skip
-        raise CorruptBatchError(f"after {count} batches, at byte {at} of a fetch: {reason}")
+    if position == _OTHER_FORMAT and data[table[count, _AT] + 16] > _FORMAT:
+        position = np.int64(_BAD_SIZE)
+    if position == _BAD_SIZE:
+        raise CorruptBatchError(f"after {count} batches, at byte {table[count, _AT]} of a fetch: this is no batch")
+    if position == _OTHER_FORMAT and not count:
+        raise UnsupportedClusterError(f"it has messages of the format v{data[16]}, older than v{_FORMAT}")
     table = table[:count]
-    next_offset = int(table[-1, _LAST]) + 1 if count else start
+    next_offset = max(int(table[-1, _LAST]) + 1, start) if count else start
     _check(data, table)
-    table = table[_committed(data, table, aborted) & (table[:, _LAST] >= start) & (table[:, _BASE] < to)]
+    table = table[_committed(data, table, aborted) & (table[:, _LAST] >= start)]
     data = _decompress(data, table)
-    records = _locate(data, table, start, to)
-    return ReadBatches(Records(partition, data, *records), next_offset)
+    columns = _locate(data, table, start)
+    return ReadBatches(MessageBatch(partition, data, *columns), next_offset)
 
 
 def _check(data: Bytes, table: Ints) -> None:
-    view = memoryview(data)
+    view = data.data
     for at, end, checksum in table[:, [_AT, _END, _CHECKSUM]].tolist():
         if crc32c.crc32c(view[at + _CHECKED : end]) != checksum:
             raise CorruptBatchError(
@@ -150,7 +81,7 @@ def _check(data: Bytes, table: Ints) -> None:
             )
 
 
-def _committed(data: Bytes, table: Ints, aborted: Mapping[int, list[int]]) -> npt.NDArray[np.bool_]:
+def _committed(data: Bytes, table: Ints, aborted: Mapping[int, Sequence[int]]) -> npt.NDArray[np.bool_]:
     """Return a flag per batch: whether it holds records, of no transaction or one that was not aborted."""
     attributes = table[:, _ATTRIBUTES]
     committed: npt.NDArray[np.bool_] = attributes & 0x20 == 0
@@ -174,10 +105,10 @@ def _committed(data: Bytes, table: Ints, aborted: Mapping[int, list[int]]) -> np
 def _is_abort(data: Bytes, at: int, end: int) -> bool:
     """Return whether a control batch ends an aborted transaction: the type in the key of its only record is 0."""
     position = at + _HEADER
-    _, position = _read_varint(data, position)  # its length
-    _, position = _read_varint(data, position + 1)  # its time, after the attributes
-    _, position = _read_varint(data, position)  # its offset
-    size, position = _read_varint(data, position)
+    _, position = read_varint(data, position)  # its length
+    _, position = read_varint(data, position + 1)  # its time, after the attributes
+    _, position = read_varint(data, position)  # its offset
+    size, position = read_varint(data, position)
     if size < 4 or position + size > end:
         raise CorruptBatchError(f"the control batch at byte {at} of a fetch has no type")
     return int(data[position + 2]) == 0 and int(data[position + 3]) == 0
@@ -190,7 +121,7 @@ def _decompress(data: Bytes, table: Ints) -> Bytes:
         return data
     pieces, position = [], 0
     for row in table:
-        piece: Bytes | memoryview = memoryview(data[row[_AT] : row[_END]])
+        piece = data.data[row[_AT] : row[_END]]
         if codec := int(row[_ATTRIBUTES]) & 7:
             try:
                 piece = memoryview(_decompressed(piece, codec))
@@ -244,32 +175,17 @@ def _snappy(block: memoryview) -> bytes:
     return bytes(pa.Codec("snappy").decompress(pa.py_buffer(block), decompressed_size=size, asbytes=True))
 
 
-def _locate(data: Bytes, table: Ints, start: int, to: int) -> tuple[Ints, Ints, Ints, Lengths, Ints, Lengths, Ints]:
-    """Return the columns of `Records` of the batches."""
+def _locate(data: Bytes, table: Ints, start: int) -> tuple[Ints, Ints, Ints, Lengths, Ints, Lengths, Ints]:
+    """Return the arrays of a `MessageBatch` with the records of the batches."""
     most = int(np.minimum(table[:, _COUNT], table[:, _END] - table[:, _AT]).sum())  # a record takes a byte or more
     numbers = np.empty((5, most), np.int64)
     lengths = np.empty((2, most), np.int32)
-    count = int(_find_records(data, table, start, to, numbers, lengths))
+    count = int(_find_records(data, table, start, numbers, lengths))
     if count < 0:
         batch = -count - 1
         raise CorruptBatchError(f"the batch at offset {table[batch, _BASE]} has records that do not fit into it")
     offsets, times, starts, key_starts, header_starts = (column[:count] for column in numbers)
     return offsets, times, starts, lengths[0, :count], key_starts, lengths[1, :count], header_starts
-
-
-def _slice(data: Bytes, start: int, length: int) -> bytes | None:
-    return None if length < 0 else bytes(data[start : start + length])
-
-
-def _read_varint(data: Bytes, position: int) -> tuple[int, int]:
-    """Return a number in zigzag encoding, and the position after it."""
-    number = shift = 0
-    while True:
-        byte = int(data[position])
-        number |= (byte & 127) << shift
-        position, shift = position + 1, shift + 7
-        if byte < 128:
-            return (number >> 1) ^ -(number & 1), position
 
 
 @njit(cache=True, nogil=True)
@@ -307,8 +223,8 @@ def _find_batches(data, table):  # type: ignore[no-untyped-def]
     while at + _HEADER <= data.size:
         size = _signed(data, at + 8)
         table[count, _AT] = at
-        if data[at + 16] != 2:
-            return count, np.int64(_OLD_FORMAT)
+        if data[at + 16] != _FORMAT:
+            return count, np.int64(_OTHER_FORMAT)
         if size < _HEADER - 12:
             return count, np.int64(_BAD_SIZE)
         end = at + 12 + size
@@ -329,8 +245,8 @@ def _find_batches(data, table):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _find_records(data, table, start, to, numbers, lengths):  # type: ignore[no-untyped-def]
-    """Fill the columns with the records at the offsets [start, to); returns their number, or the bad batch as < 0."""
+def _find_records(data, table, start, numbers, lengths):  # type: ignore[no-untyped-def]
+    """Fill the columns with the records from the offset `start` on; returns their number, or the bad batch as < 0."""
     filled = 0
     for batch in range(table.shape[0]):
         at, end = table[batch, _AT], table[batch, _END]
@@ -351,7 +267,7 @@ def _find_records(data, table, start, to, numbers, lengths):  # type: ignore[no-
             if here > following or value > following - here:
                 return -batch - 1
             offset = table[batch, _BASE] + delta
-            if start <= offset < to:
+            if offset >= start:
                 numbers[0, filled] = offset
                 numbers[1, filled] = table[batch, _MAX_TIME] if by_broker else table[batch, _TIME] + time
                 numbers[2, filled], lengths[0, filled] = here, value

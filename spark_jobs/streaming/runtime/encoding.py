@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TypeAlias
 
 import msgspec
 import pyarrow as pa
 
 from springline.spark_jobs.streaming.runtime.json_lines import json_lines
+from springline.spark_jobs.streaming.runtime.message import header_pairs
 from springline.spark_jobs.streaming.runtime.message_log import MAX_RECORD_BYTES, OutgoingRecord, RoundId
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
-from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message, Output, header_pairs
+from springline.spark_jobs.streaming.runtime.step import DeadLetter, Output
 from springline.spark_jobs.streaming.runtime.topic_union import partition_of
-
-Origins: TypeAlias = Mapping[tuple[str, int], Mapping[int, Message]]
-"""Messages by topic and partition, and by offset."""
-
-_NO_ORIGINS: Origins = {}
 
 RESULT_ROWS = 2_000  # in one message
 # Headers of a dead letter: when its message was appended, and the headers of that; what its content is, if not bytes
@@ -83,14 +78,12 @@ def encode_results(
             sequence += 1
 
 
-def encode_dead_letters(
-    stage: Stage, unit: int, round_id: RoundId, output: Output, origins: Origins = _NO_ORIGINS
-) -> Iterator[OutgoingRecord]:
+def encode_dead_letters(stage: Stage, unit: int, round_id: RoundId, output: Output) -> Iterator[OutgoingRecord]:
     """Encode dead letters with their original bytes; the headers are `topic`, `partition`, `offset` and `reason`.
 
-    `origins` are the messages that they may come from, of which they keep the key, the headers and the timestamp.
-    Content that does not fit into a message is cut, and then the header `content` says so. Several stages of a job may
-    write to the same topic, each with its own sender number.
+    They keep the key, the headers and the timestamp of the message that they come from. Content that does not fit into
+    a message is cut, and then the header `content` says so. Several stages of a job may write to the same topic, each
+    with its own sender number.
     """
     for sequence, dead_letter in enumerate(output.dead_letters):
         place = unit if dead_letter.partition is None else dead_letter.partition
@@ -103,7 +96,7 @@ def encode_dead_letters(
             # The text quoted in a reason may contain an incomplete character.
             "reason": shorten(dead_letter.reason).encode(errors="backslashreplace"),
         }
-        origin = origins.get((topic, partition), {}).get(dead_letter.offset)
+        origin = dead_letter.origin
         value, key = bytes(dead_letter.value), None
         if origin is not None:
             key = origin.key

@@ -13,10 +13,10 @@ import xxhash
 from springline.persistence.errors import DecodeError, FormatVersionError
 from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.errors import MissingStateError
+from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog
 from springline.spark_jobs.streaming.runtime.rounds import PoisonMessages, RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.step import Message
 
 BROADCAST_INTERVAL = 256  # rounds after which all broadcast values are logged again, to truncate earlier lines
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from springline.spark_jobs.streaming.errors import RecordRefusedError
+from springline.spark_jobs.streaming.runtime.message import Message, header_pairs
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
-from springline.spark_jobs.streaming.runtime.step import Message, header_pairs
 
 RoundId = tuple[int, int]  # incarnation and round; later rounds compare greater
 NO_ROUND: RoundId = (0, 0)  # before every round
@@ -109,8 +109,11 @@ class MessageLog(Protocol):
         Raises as `offset_bounds` does.
         """
 
-    def fetch(self, topic: str, partition: int, start: int, to: int) -> Iterator[Message]:
-        """Yield the messages at offsets [start, to); raises `MessagesLostError`, `LogUnavailableError`."""
+    def fetch(self, topic: str, partition: int, start: int, to: int) -> Iterable[Message]:
+        """Return the messages at offsets [start, to), to be read once; `batches_of` returns them as arrays.
+
+        Reading them raises `MessagesLostError`, `LogUnavailableError`, `CorruptBatchError`.
+        """
 
     def follow(self, topic: str, partition: int, start: int, seconds: float) -> Sequence[Message]:
         """Return the available messages from offset `start` on, or wait up to `seconds` for the first.

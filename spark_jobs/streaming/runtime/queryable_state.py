@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from springline.spark_jobs.streaming.errors import MissingStateError
+from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.message_log import NO_ROUND, MessageLog, OutgoingRecord, RoundId
 from springline.spark_jobs.streaming.runtime.report_log import StageReports
 from springline.spark_jobs.streaming.runtime.stage import COMMAND, Stage
-from springline.spark_jobs.streaming.runtime.step import Message
 
 _QUESTION, _UNIT, _ROUND, _PART, _UNTIL = "question", "unit", "round", "part", "until"
 

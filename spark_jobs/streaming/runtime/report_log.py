@@ -7,11 +7,11 @@ from typing import Protocol
 
 from springline.persistence.errors import DecodeError, FormatVersionError
 from springline.spark_jobs.streaming.runtime.history import History
+from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog
 from springline.spark_jobs.streaming.runtime.report import UnitReport
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.step import Message
 
 
 class ReportSource(Protocol):

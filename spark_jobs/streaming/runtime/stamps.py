@@ -17,7 +17,8 @@ import msgspec
 
 from springline.persistence.model.codec import from_json_value
 from springline.spark_jobs.streaming.errors import MissingStampError, StampGapError
-from springline.spark_jobs.streaming.runtime.step import EndedRound, Message
+from springline.spark_jobs.streaming.runtime.message import Message
+from springline.spark_jobs.streaming.runtime.step import EndedRound
 
 HEADER = "springline-stamp"
 MAX_STAGE_UNITS = 4_096  # units of a stage, at most: the sender numbers of different stages are this far apart

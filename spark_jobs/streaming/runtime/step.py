@@ -8,62 +8,14 @@ messages were divided into rounds.
 
 from __future__ import annotations
 
-from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import msgspec
 import pyarrow as pa
 
-
-class Headers(dict[str, bytes]):
-    """Headers by name, of equal names the last; `pairs` are all in their order, of which some have no value."""
-
-    __slots__ = ("pairs",)
-
-    def __init__(self, pairs: Iterable[tuple[str, bytes | None]]) -> None:
-        self.pairs = tuple(pairs)
-        super().__init__((name, value) for name, value in self.pairs if value is not None)
-
-
-def header_pairs(headers: Mapping[str, bytes]) -> tuple[tuple[str, bytes | None], ...]:
-    """Return all headers in their order."""
-    return headers.pairs if isinstance(headers, Headers) else tuple(headers.items())
-
-
-NO_HEADERS: Headers = Headers(())
-
-
-class Message(msgspec.Struct, frozen=True, gc=False):  # no dataclass: a topic may have a row a message
-    """One message of a unit's log: a buffer of rows, in the format of its topic.
-
-    Attributes:
-        offset: its position in the partition; offsets ascend and may have gaps.
-        value: its bytes.
-        timestamp: when it was appended, in seconds since 1970.
-        headers: bytes by name.
-        key: its key, if it has one.
-        is_null: whether it has no value, which deletes its key in a compacted topic; `value` is empty then.
-        partition: of the topic; of several topics that are read as one, as `runtime.topic_union` numbers them.
-
-    Example:
-        >>> bytes(Message(7, b"3.5").value)
-        b'3.5'
-    """
-
-    offset: int
-    value: bytes | memoryview
-    timestamp: float = 0.0
-    headers: Mapping[str, bytes] = NO_HEADERS
-    key: bytes | None = None
-    is_null: bool = False
-    partition: int = 0
-
-
-def without_byte_order_mark(value: bytes | memoryview) -> bytes | memoryview:
-    """Return a message of text without the mark at its start that editors and spreadsheets write: it is no content."""
-    return value[len(BOM_UTF8) :] if value[: len(BOM_UTF8)] == BOM_UTF8 else value
+from springline.spark_jobs.streaming.runtime.message import Message, MessageBatch, batches_of
 
 
 @dataclass(frozen=True)
@@ -169,6 +121,11 @@ class Input:
     read_topic: TopicReader = no_topic_reader
     lagging: frozenset[int] = frozenset()
 
+    @property
+    def batches(self) -> Iterator[MessageBatch]:
+        """The messages as arrays, each batch of one partition; they replace `messages` for steps that read many."""
+        return batches_of(self.messages)
+
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
@@ -180,6 +137,7 @@ class DeadLetter:
         reason: why, as text.
         partition: of the message; None: it belongs to no message alone, and the number of its unit stands there.
         topic: of the message; empty: the one that the stage reads.
+        origin: the message without its value, for its key, headers and timestamp; None: there is none.
 
     Example:
         >>> DeadLetter.of(Message(7, b"tall", partition=3), "could not convert string to float: 'tall'").partition
@@ -191,11 +149,14 @@ class DeadLetter:
     reason: str
     partition: int | None = None
     topic: str = ""
+    origin: Message | None = field(default=None, compare=False, repr=False)
 
     @staticmethod
-    def of(message: Message, reason: str, value: bytes | None = None) -> DeadLetter:
+    def of(message: Message, reason: str, value: bytes | None = None, topic: str = "") -> DeadLetter:
         """Return that of a message which the unit has read, or of a part of it, `value`."""
-        return DeadLetter(message.offset, bytes(message.value) if value is None else value, reason, message.partition)
+        content = bytes(message.value) if value is None else value
+        origin = msgspec.structs.replace(message, value=b"")
+        return DeadLetter(message.offset, content, reason, message.partition, topic, origin)
 
 
 @dataclass(frozen=True)

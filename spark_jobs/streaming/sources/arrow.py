@@ -7,38 +7,47 @@ not make when reading are made here before any value is used: texts must be UTF-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from springline.spark_jobs.streaming.kernels.hash_tables import Ints
-from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message
+from springline.spark_jobs.streaming.runtime.message import MessageBatch, MessageRun
+from springline.spark_jobs.streaming.runtime.step import DeadLetter
 from springline.spark_jobs.streaming.sources.chunk import Chunk, Source, column_of
 from springline.spark_jobs.streaming.sources.layout import ARROW_TYPES, Layout
 
 CHUNK_ROWS = 65_536
 _READ_OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-_MessageTables = list[tuple[Message, pa.Table]]
+
+
+class _ArrowMessage(NamedTuple):
+    """A batch of one message, and the rows of that."""
+
+    batch: MessageBatch
+    table: pa.Table
 
 
 def arrow_chunks(
-    layout: Layout, projection: Sequence[str], messages: Iterable[Message], dead: list[DeadLetter]
+    layout: Layout, projection: Sequence[str], batches: Iterable[MessageBatch], dead: list[DeadLetter]
 ) -> Iterator[Chunk]:
     """Yield the rows of Arrow IPC streams; each chunk has several messages with the same schema."""
-    for batch, table in _tables(layout, projection, messages, dead):
-        firsts = np.concatenate([[0], np.cumsum([part.num_rows for _, part in batch])[:-1]]).astype(np.int64)
-        source = Source([message for message, _ in batch], firsts, _original_rows(batch, firsts))
+    for messages, table in _tables(layout, projection, batches, dead):
+        firsts = np.concatenate([[0], np.cumsum([each.table.num_rows for each in messages])[:-1]]).astype(np.int64)
+        run = MessageRun([each.batch for each in messages])
+        source = Source(run, firsts, _original_rows(run, firsts))
         columns = {name: column_of(table.column(name)) for name in table.column_names}
         yield Chunk(columns, source, np.arange(table.num_rows))
 
 
 def arrow_tables(
-    layout: Layout, projection: Sequence[str], messages: Iterable[Message], dead: list[DeadLetter]
+    layout: Layout, projection: Sequence[str], batches: Iterable[MessageBatch], dead: list[DeadLetter]
 ) -> Iterator[pa.Table]:
-    """Yield the rows of Arrow IPC streams as int64, double without NaN, or string; they may reference the messages."""
-    for _, table in _tables(layout, projection, messages, dead):
+    """Yield the rows of Arrow IPC streams as int64, double without NaN, or string."""
+    for _, table in _tables(layout, projection, batches, dead):
         yield pa.table([_plain(column) for column in table.columns], names=table.column_names)
 
 
@@ -52,25 +61,25 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _tables(
-    layout: Layout, projection: Sequence[str], messages: Iterable[Message], dead: list[DeadLetter]
-) -> Iterator[tuple[_MessageTables, pa.Table]]:
+    layout: Layout, projection: Sequence[str], batches: Iterable[MessageBatch], dead: list[DeadLetter]
+) -> Iterator[tuple[list[_ArrowMessage], pa.Table]]:
     """Yield several messages with the same schema, and their rows in the types of the declaration."""
-    batch: _MessageTables = []
+    messages: list[_ArrowMessage] = []
     rows = 0
-    for message in messages:
-        table = _try_table(message, dead, "not an Arrow stream", lambda: _table(message, projection))  # noqa: B023
+    for one in (batch[index : index + 1] for batch in batches for index in range(len(batch))):
+        table = _try_table(one, dead, "not an Arrow stream", lambda: _table(one[0].value, projection))  # noqa: B023
         if table is None:
             continue
-        if batch and (rows >= CHUNK_ROWS or not table.schema.equals(batch[0][1].schema)):
-            yield from _table_of_batch(layout, projection, batch, dead)
-            batch, rows = [], 0
-        batch.append((message, table))
+        if messages and (rows >= CHUNK_ROWS or not table.schema.equals(messages[0].table.schema)):
+            yield from _joined_tables(layout, projection, messages, dead)
+            messages, rows = [], 0
+        messages.append(_ArrowMessage(one, table))
         rows += table.num_rows
-    if batch:
-        yield from _table_of_batch(layout, projection, batch, dead)
+    if messages:
+        yield from _joined_tables(layout, projection, messages, dead)
 
 
-def _try_table(message: Message, dead: list[DeadLetter], what: str, make: Callable[[], pa.Table]) -> pa.Table | None:
+def _try_table(one: MessageBatch, dead: list[DeadLetter], what: str, make: Callable[[], pa.Table]) -> pa.Table | None:
     """Return the table that `make` creates; on any error, add the message to the dead letters and return None."""
     try:
         return make()
@@ -78,7 +87,7 @@ def _try_table(message: Message, dead: list[DeadLetter], what: str, make: Callab
         reason = str(error)
     except Exception as error:
         reason = f"{what}: {error}"
-    dead.append(DeadLetter.of(message, reason))
+    dead.append(DeadLetter.of(one[0], reason))
     return None
 
 
@@ -86,9 +95,9 @@ class _TypeMismatchError(Exception):
     """Raised for a message whose columns differ from the declaration."""
 
 
-def _table(message: Message, projection: Sequence[str]) -> pa.Table:
+def _table(value: bytes | memoryview, projection: Sequence[str]) -> pa.Table:
     """Read the projected columns of a message, with all values validated."""
-    table = pa.ipc.open_stream(pa.py_buffer(message.value), options=_READ_OPTIONS).read_all()
+    table = pa.ipc.open_stream(pa.py_buffer(value), options=_READ_OPTIONS).read_all()
     for name in projection:
         if table.schema.get_field_index(name) < 0:
             raise _TypeMismatchError(
@@ -157,30 +166,31 @@ def _time_column(column: pa.ChunkedArray, unit: str, kind: str) -> pa.ChunkedArr
     return pa.chunked_array([pa.array(numbers, mask=~valid)])
 
 
-def _table_of_batch(
-    layout: Layout, projection: Sequence[str], batch: _MessageTables, dead: list[DeadLetter]
-) -> Iterator[tuple[_MessageTables, pa.Table]]:
+def _joined_tables(
+    layout: Layout, projection: Sequence[str], messages: list[_ArrowMessage], dead: list[DeadLetter]
+) -> Iterator[tuple[list[_ArrowMessage], pa.Table]]:
     """Yield one table of messages with the same schema; one per message if they do not fit, to find out which."""
-    tables = [table for _, table in batch]
-    if len(batch) == 1:
-        table = _try_table(batch[0][0], dead, "not as declared", lambda: _cast_table(layout, projection, tables[0]))
+    tables = [each.table for each in messages]
+    if len(messages) == 1:
+        one = messages[0].batch
+        table = _try_table(one, dead, "not as declared", lambda: _cast_table(layout, projection, tables[0]))
     else:
         try:
             table = _cast_table(layout, projection, pa.concat_tables(tables))
         except Exception:  # one message does not fit: each is tried and reported alone
-            for one in batch:
-                yield from _table_of_batch(layout, projection, [one], dead)
+            for each in messages:
+                yield from _joined_tables(layout, projection, [each], dead)
             return
     if table is not None:
-        yield batch, table
+        yield messages, table
 
 
-def _original_rows(batch: _MessageTables, firsts: Ints) -> Callable[[Ints], bytes]:
+def _original_rows(run: MessageRun, firsts: Ints) -> Callable[[Ints], bytes]:
     """Return a function that returns the bytes of given rows of one message; `firsts` are the messages' first rows."""
 
     def original(rows: Ints) -> bytes:
         which = int(np.searchsorted(firsts, rows[0], side="right")) - 1
-        return _some_rows(batch[which][0].value, rows - firsts[which])
+        return _some_rows(run[which].value, rows - firsts[which])
 
     return original
 

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
 from springline.spark_jobs.streaming.kernels.hash_tables import EVERYWHERE, Flags, Ints
-from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message
+from springline.spark_jobs.streaming.kernels.texts import gather
+from springline.spark_jobs.streaming.runtime.message import MessageRun
+from springline.spark_jobs.streaming.runtime.step import DeadLetter
 
 Parts: TypeAlias = Sequence[tuple[int, slice]]
 """The rows of some partitions, in their order."""
@@ -71,13 +72,13 @@ Column = NumberColumn | TextColumn | DictionaryColumn
 
 @dataclass(frozen=True)
 class Source:
-    """The messages that a chunk was decoded from.
+    """The messages that a chunk was decoded from, one or more.
 
     `firsts` has the number of each message's first row, counted before rows were refused. `original` returns the bytes
     of given rows of one message.
     """
 
-    messages: Sequence[Message]
+    messages: MessageRun
     firsts: Ints
     original: Callable[[Ints], bytes]
 
@@ -112,17 +113,12 @@ class Chunk:
 
     def partitions(self) -> Parts:
         """Return the partitions of the rows, which lie together, each with its rows; without those that have none."""
-        messages = self.source.messages
-        if messages[0].partition == messages[-1].partition:
-            return [(messages[0].partition, slice(0, self.rows))] if self.rows else []
-        changes = [
-            index for index in range(1, len(messages)) if messages[index].partition != messages[index - 1].partition
-        ]
-        cuts = np.searchsorted(self.source_rows, self.source.firsts[changes]).tolist()
-        partitions = [messages[index].partition for index in (0, *changes)]
+        starts = self.source.messages.partitions()
+        firsts = self.source.firsts[[first for _, first in starts]]
+        cuts = [*np.searchsorted(self.source_rows, firsts).tolist(), self.rows]
         return [
             (partition, slice(begin, end))
-            for partition, begin, end in zip(partitions, [0, *cuts], [*cuts, self.rows], strict=True)
+            for (partition, _), begin, end in zip(starts, cuts[:-1], cuts[1:], strict=True)
             if begin < end
         ]
 
@@ -172,17 +168,8 @@ def array_of(column: Column) -> pa.Array:
     offsets = np.zeros(lengths.size + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     packed = np.empty(int(offsets[-1]), np.uint8)
-    _gather(column.data, column.starts, lengths, offsets, packed)
+    gather(column.data, column.starts, lengths, offsets, packed)
     null = column.lengths < 0
     valid = pa.array(~null).buffers()[1] if null.any() else None
     kind, ends = (pa.string(), offsets.astype(np.int32)) if offsets[-1] < 2**31 else (pa.large_string(), offsets)
     return pa.Array.from_buffers(kind, lengths.size, [valid, pa.py_buffer(ends), pa.py_buffer(packed)])
-
-
-@njit(cache=True, nogil=True)
-def _gather(data, starts, lengths, offsets, packed):  # type: ignore[no-untyped-def]
-    """Copy the bytes of texts one after the other into `packed`."""
-    for i in range(lengths.size):
-        start, to = starts[i], offsets[i]
-        for j in range(lengths[i]):
-            packed[to + j] = data[start + j]

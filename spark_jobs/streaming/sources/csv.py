@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from springline.spark_jobs.streaming.kernels.hash_tables import Ints
-from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message
+from springline.spark_jobs.streaming.runtime.message import MessageBatch
+from springline.spark_jobs.streaming.runtime.step import DeadLetter
 from springline.spark_jobs.streaming.sources.chunk import Chunk
 from springline.spark_jobs.streaming.sources.csv_kernels import read_rows, unescape_quotes
 from springline.spark_jobs.streaming.sources.layout import Layout
@@ -21,10 +22,10 @@ from springline.spark_jobs.streaming.sources.text import KINDS, TEXT, ParseResul
 
 
 def csv_chunks(
-    layout: Layout, projection: Sequence[str], messages: Iterable[Message], dead: list[DeadLetter]
+    layout: Layout, projection: Sequence[str], batches: Iterable[MessageBatch], dead: list[DeadLetter]
 ) -> Iterator[Chunk]:
     """Yield the rows of the messages with the projected columns, in chunks; a chunk is valid until the next."""
-    return text_chunks(_CsvReader(layout, projection).read, layout, projection, messages, dead)
+    return text_chunks(_CsvReader(layout, projection).read, layout, projection, batches, dead)
 
 
 class _CsvReader:
@@ -39,7 +40,7 @@ class _CsvReader:
         self._places: npt.NDArray[np.int32] = np.empty(0, np.int32)
         self._row_ends: npt.NDArray[np.int32] = np.empty(0, np.int32)
 
-    def read(self, joined: bytes, ends: Ints, buffers: RowBuffers) -> ParseResult:
+    def read(self, joined: bytearray, ends: Ints, buffers: RowBuffers) -> ParseResult:
         """Read all rows of the messages."""
         data = np.frombuffer(joined, np.uint8)
         quoted = b'"' in joined

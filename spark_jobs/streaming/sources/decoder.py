@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from springline.spark_jobs.streaming.kernels.hash_tables import Flags, Ints
-from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message
+from springline.spark_jobs.streaming.runtime.message import MessageBatch
+from springline.spark_jobs.streaming.runtime.step import DeadLetter
 from springline.spark_jobs.streaming.sources.arrow import arrow_chunks, arrow_tables
 from springline.spark_jobs.streaming.sources.chunk import Chunk, DictionaryColumn, NumberColumn, array_of
 from springline.spark_jobs.streaming.sources.csv import csv_chunks
@@ -27,14 +28,14 @@ _FORMS = {"csv": csv_chunks, "arrow": arrow_chunks, "json": json_chunks}
 
 
 def chunks_of(
-    layout: Layout, projection: Collection[str], messages: Iterable[Message], dead: list[DeadLetter]
+    layout: Layout, projection: Collection[str], batches: Iterable[MessageBatch], dead: list[DeadLetter]
 ) -> Iterator[Chunk]:
     """Yield the valid rows with the projected columns, in order and without times; a chunk is valid until the next.
 
     If several fields of a row are invalid, the reason names the one that is declared first.
     """
     columns = tuple(name for name in layout.fields if name in projection)
-    return _FORMS[layout.form](layout, columns, messages, dead)
+    return _FORMS[layout.form](layout, columns, batches, dead)
 
 
 class DecodedRows(NamedTuple):
@@ -44,16 +45,16 @@ class DecodedRows(NamedTuple):
     dead: list[DeadLetter]
 
 
-def rows_of(layout: Layout, projection: Collection[str], messages: Iterable[Message]) -> DecodedRows:
+def rows_of(layout: Layout, projection: Collection[str], batches: Iterable[MessageBatch]) -> DecodedRows:
     """Return all rows of the messages with the projected columns, in the order of the fields; used by joins."""
     schema = pa.schema([(name, ARROW_TYPES[kind]) for name, kind in layout.fields.items() if name in projection])
     dead: list[DeadLetter] = []
     if layout.form == "arrow":
-        tables = list(arrow_tables(layout, schema.names, messages, dead))
+        tables = list(arrow_tables(layout, schema.names, batches, dead))
     else:
         tables = [
             pa.table([array_of(chunk.columns[name]) for name in schema.names], schema=schema)
-            for chunk in chunks_of(layout, projection, messages, dead)
+            for chunk in chunks_of(layout, projection, batches, dead)
         ]
     return DecodedRows(pa.concat_tables(tables) if tables else schema.empty_table(), dead)
 
@@ -67,9 +68,9 @@ class Decoder:
     clock: float
     dead: list[DeadLetter] = field(default_factory=list)
 
-    def chunks(self, messages: Iterable[Message]) -> Iterator[Chunk]:
+    def chunks(self, batches: Iterable[MessageBatch]) -> Iterator[Chunk]:
         """Yield the valid rows, in order."""
-        for raw in chunks_of(self.stream.layout, {*self.projection, self.stream.time}, messages, self.dead):
+        for raw in chunks_of(self.stream.layout, {*self.projection, self.stream.time}, batches, self.dead):
             chunk = self._with_times(raw)
             if chunk.rows:
                 yield chunk

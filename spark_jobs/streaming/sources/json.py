@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from springline.spark_jobs.streaming.kernels.hash_tables import Ints
-from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message
+from springline.spark_jobs.streaming.runtime.message import MessageBatch
+from springline.spark_jobs.streaming.runtime.step import DeadLetter
 from springline.spark_jobs.streaming.sources.chunk import Chunk
 from springline.spark_jobs.streaming.sources.json_kernels import read_objects
 from springline.spark_jobs.streaming.sources.layout import Layout
@@ -20,7 +21,7 @@ from springline.spark_jobs.streaming.sources.text import KINDS, MAX_LEVELS, Pars
 
 
 def json_chunks(
-    layout: Layout, projection: Sequence[str], messages: Iterable[Message], dead: list[DeadLetter]
+    layout: Layout, projection: Sequence[str], batches: Iterable[MessageBatch], dead: list[DeadLetter]
 ) -> Iterator[Chunk]:
     """Yield the rows of the messages with the projected columns, in chunks; a chunk is valid until the next."""
     names = [name.encode() for name in projection]
@@ -29,9 +30,9 @@ def json_chunks(
     kinds = np.array([KINDS[layout.fields[name]] for name in projection], np.int64)
     stack = np.empty(MAX_LEVELS - 1, np.uint8)  # levels inside an object
 
-    def read(joined: bytes, ends: Ints, buffers: RowBuffers) -> ParseResult:
+    def read(joined: bytearray, ends: Ints, buffers: RowBuffers) -> ParseResult:
         data = np.frombuffer(joined, np.uint8).copy()
         good, bad, slow_count = read_objects(data, joined_names, bounds, kinds, stack, *buffers)
         return ParseResult(good, bad, slow_count, data)
 
-    return text_chunks(read, layout, projection, messages, dead)
+    return text_chunks(read, layout, projection, batches, dead)

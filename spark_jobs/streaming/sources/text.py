@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from springline.spark_jobs.streaming.kernels.hash_tables import Ints
-from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message, without_byte_order_mark
+from springline.spark_jobs.streaming.kernels.texts import gather_lines
+from springline.spark_jobs.streaming.runtime.message import MessageBatch, MessageRun
+from springline.spark_jobs.streaming.runtime.step import DeadLetter
 from springline.spark_jobs.streaming.sources.chunk import Chunk, Column, NumberColumn, Source, TextColumn
 from springline.spark_jobs.streaming.sources.layout import Layout
 
@@ -76,24 +78,50 @@ class ParseResult(NamedTuple):
 
 
 # Arguments: the messages joined, each with a line end; their ends; the arrays to read them into.
-Kernel = Callable[[bytes, Ints, RowBuffers], ParseResult]
+Kernel = Callable[[bytearray, Ints, RowBuffers], ParseResult]
 
 
 def text_chunks(
-    kernel: Kernel, layout: Layout, projection: Sequence[str], messages: Iterable[Message], dead: list[DeadLetter]
+    kernel: Kernel, layout: Layout, projection: Sequence[str], batches: Iterable[MessageBatch], dead: list[DeadLetter]
 ) -> Iterator[Chunk]:
     """Yield the good rows with the projected columns, in chunks; a chunk is valid until the next."""
     reader = _TextReader(kernel, layout, projection, dead)
-    batch: list[Message] = []
+    for run in _chunk_runs(batches):
+        yield reader.chunk(run)
+
+
+def _chunk_runs(batches: Iterable[MessageBatch]) -> Iterator[MessageRun]:
+    """Yield all messages in runs of about `CHUNK_BYTES`, or of one message that is larger."""
+    parts: list[MessageBatch] = []
     size = 0
-    for message in messages:  # often of one row: work is done per batch where possible
-        batch.append(message)
-        size += len(message.value) + 1
-        if size >= CHUNK_BYTES:
-            yield reader.chunk(batch)
-            batch, size = [], 0
-    if batch:
-        yield reader.chunk(batch)
+    for batch in batches:
+        ends = np.cumsum(np.maximum(batch.lengths, 0) + 1, dtype=np.int64)
+        start = done = 0
+        while start < len(batch):
+            stop = min(int(np.searchsorted(ends, done + CHUNK_BYTES - size)) + 1, len(batch))
+            parts.append(batch[start:stop])
+            size += int(ends[stop - 1]) - done
+            start, done = stop, int(ends[stop - 1])
+            if size >= CHUNK_BYTES:
+                yield MessageRun(parts)
+                parts, size = [], 0
+    if parts:
+        yield MessageRun(parts)
+
+
+def joined_lines(run: MessageRun) -> tuple[bytearray, Ints]:
+    """Return the messages of text with a line end after each, without byte order marks, and where each ends."""
+    most = sum(batch.value_bytes + len(batch) for batch in run.batches)
+    joined, ends = bytearray(most), np.empty(len(run), np.int64)
+    packed = np.frombuffer(joined, np.uint8)
+    end = first = 0
+    for batch in run.batches:
+        own = ends[first : first + len(batch)]
+        end = gather_lines(batch.data, batch.starts, batch.lengths, packed, end, own)
+        first += len(batch)
+    del packed  # which keeps `joined` from being cut
+    del joined[end:]
+    return joined, ends
 
 
 class _TextReader:
@@ -107,14 +135,9 @@ class _TextReader:
         self._dead = dead
         self._buffers: RowBuffers | None = None
 
-    def chunk(self, messages: list[Message]) -> Chunk:
+    def chunk(self, messages: MessageRun) -> Chunk:
         """Read the rows of the messages; a line end is appended to each message, which adds no row if it had one."""
-        values = [without_byte_order_mark(message.value) for message in messages]
-        if len(values) == 1 and values[0][-1:] == b"\n":  # a single, large message is not copied
-            joined, ends = bytes(values[0]), np.array([len(values[0])], np.int64)
-        else:
-            joined = b"\n".join([*values, b""])
-            ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(messages)) + 1)
+        joined, ends = joined_lines(messages)
         rows = joined.count(b"\n") + 1
         if self._buffers is None or self._buffers.lines.shape[0] < rows:
             self._buffers = RowBuffers.of(len(self._projection), rows + rows // 4)
@@ -145,7 +168,7 @@ class _TextReader:
                 columns[name] = NumberColumn(numbers, flags if not flags.all() else flags[:0])
         return columns
 
-    def _report_faults(self, faults: Ints, joined: bytes, source: Source) -> None:
+    def _report_faults(self, faults: Ints, joined: bytearray, source: Source) -> None:
         """Add a dead letter for each message and reason, in the order of messages."""
         letters: list[DeadLetter] = []
         faults = faults[np.argsort(faults[:, 0], kind="stable")]
@@ -159,7 +182,7 @@ class _TextReader:
             letters.extend(source.dead_letters(those[:, 0], reason))
         self._dead.extend(sorted(letters, key=lambda letter: letter.offset))
 
-    def _reason(self, code: int, detail: Sequence[int], joined: bytes) -> str:
+    def _reason(self, code: int, detail: Sequence[int], joined: bytearray) -> str:
         first, length = detail
         if code >= 0:
             cell = joined[first : first + length]
@@ -172,7 +195,7 @@ class _TextReader:
         return _REASONS[code].format(first)
 
 
-def _is_utf8(value: bytes) -> bool:
+def _is_utf8(value: bytearray) -> bool:
     """Return whether a value is UTF-8 without a byte 0."""
     if b"\0" in value:
         return False
@@ -185,7 +208,7 @@ def _is_utf8(value: bytes) -> bool:
     return True
 
 
-def _source(messages: list[Message], joined: bytes, ends: Ints, lines: Ints, faults: Ints) -> Source:
+def _source(messages: MessageRun, joined: bytearray, ends: Ints, lines: Ints, faults: Ints) -> Source:
     places = lines
     if faults.size:
         both = np.concatenate([lines, faults[:, :3]])
@@ -198,7 +221,7 @@ def _source(messages: list[Message], joined: bytes, ends: Ints, lines: Ints, fau
     return Source(messages, np.searchsorted(places[:, 1], limits), original)
 
 
-def _text_faults(joined: bytes, lines: Ints, faults: Ints) -> Iterator[tuple[int, ...]]:
+def _text_faults(joined: bytearray, lines: Ints, faults: Ints) -> Iterator[tuple[int, ...]]:
     """Find rows that are not UTF-8 or contain a byte 0; for rows with another fault, this fault replaces it."""
     for index, (begin, end) in enumerate(faults[:, 1:3].tolist()):
         if (fault := _text_fault(joined[begin:end])) is not None:
@@ -208,7 +231,7 @@ def _text_faults(joined: bytes, lines: Ints, faults: Ints) -> Iterator[tuple[int
             yield (row, begin, end, *fault, 0)
 
 
-def _text_fault(line: bytes) -> tuple[int, int] | None:
+def _text_fault(line: bytearray) -> tuple[int, int] | None:
     try:
         line.decode()
     except UnicodeDecodeError as error:
@@ -216,7 +239,7 @@ def _text_fault(line: bytes) -> tuple[int, int] | None:
     return (NUL, line.index(0)) if 0 in line else None
 
 
-def _read_slow_doubles(buffers: RowBuffers, result: ParseResult, joined: bytes) -> Iterator[tuple[int, ...]]:
+def _read_slow_doubles(buffers: RowBuffers, result: ParseResult, joined: bytearray) -> Iterator[tuple[int, ...]]:
     """Read doubles with many digits or exponents; yield the faults of invalid ones.
 
     There is one fault per row: that of its first invalid column.
@@ -233,7 +256,7 @@ def _read_slow_doubles(buffers: RowBuffers, result: ParseResult, joined: bytes) 
     yield from bad.values()
 
 
-def _parse_double(text: bytes) -> float | None:
+def _parse_double(text: bytearray) -> float | None:
     """Parse a double, also `inf` and `nan`; None if it is invalid or exceeds the range of doubles."""
     text = text.strip(b" \t")
     if b"_" in text or text.strip() != text:

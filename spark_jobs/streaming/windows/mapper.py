@@ -66,7 +66,7 @@ class Mapper:
         coverage = current_coverage(scalars.get("coverage", {}), cubes, before.high)
         mapper_round = _MapperRound(queries, scalars, before, self._span)
         decoder = Decoder(stream, projected_columns(cubes), clock)
-        for chunk in decoder.chunks(step_input.messages):
+        for chunk in decoder.chunks(step_input.batches):
             mapper_round.add(chunk)
         buffers: dict[int, list[pa.RecordBatch]] = {unit: [] for unit in range(self._units)}
         if scalars.get("version") != registry_json["version"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
@@ -12,14 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from springline.spark_jobs.streaming.runtime.step import (
-    DeadLetter,
-    Input,
-    Message,
-    Output,
-    State,
-    without_byte_order_mark,
-)
+from springline.spark_jobs.streaming.runtime.message import Ints, Message, MessageBatch, MessageRun
+from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Output, State
+from springline.spark_jobs.streaming.sources.text import joined_lines
 from springline.spark_jobs.streaming.tracking.ack_output import AckOutput, add_batches
 from springline.spark_jobs.streaming.tracking.folds import Fold, RowRanges
 from springline.spark_jobs.streaming.tracking.ids import Ids, fold_value, row_values
@@ -29,6 +24,7 @@ from springline.spark_jobs.streaming.tracking.tuples import TupleBatch, TupleKin
 from springline.spark_jobs.streaming.wordcount.kernels import count_lines, find_words, pack_words
 
 WORD_SCHEMA = pa.schema([pa.field("word", pa.binary(), nullable=False)])
+_FIRST, _NONE = np.zeros(1, np.int64), np.empty(0, np.int64)
 _TEXT_BYTES = 1 << 19  # of words in one row of a batch, at most: a message holds whole rows, and an offset a word
 
 
@@ -58,9 +54,9 @@ class _Share(NamedTuple):
 
 @dataclass(frozen=True)
 class _LineBatch:
-    """The lines of some messages, `rows` per message; `dead` has those that are not UTF-8.
+    """The lines of some messages, `rows` per message; `dead` has those that are not UTF-8, and messages of too many.
 
-    Such a line has no words, so its root is completed at once.
+    A line that is not UTF-8 has no words, so its root is completed at once.
     """
 
     text: npt.NDArray[np.uint8]
@@ -71,16 +67,19 @@ class _LineBatch:
     dead: Sequence[DeadLetter] = ()
 
     @staticmethod
-    def of(messages: Sequence[Message]) -> _LineBatch:
-        dead: list[DeadLetter] = []
-        values = [_decodable_lines(message, dead) for message in messages]
-        sizes = np.array([len(value) for value in values], np.int64)
-        text = np.frombuffer(b"".join(values), np.uint8)
-        ends = np.cumsum(sizes)
-        rows = np.zeros(sizes.size, np.int64)
-        count_lines(text, ends - sizes, ends, rows)
-        offsets = np.array([message.offset for message in messages], np.int64)
-        return _LineBatch(text, ends - sizes, ends, offsets, rows, dead)
+    def of(batches: Sequence[MessageBatch]) -> _LineBatch:
+        run = MessageRun(batches)
+        joined, stops = joined_lines(run)
+        starts, ends, rows = np.concatenate([_FIRST, stops])[:-1], stops - 1, np.zeros(stops.size, np.int64)
+        dead = list(_blank_undecodable_lines(joined, starts, ends, run))
+        text = np.frombuffer(joined, np.uint8)
+        count_lines(text, starts, ends, rows)
+        for index in np.flatnonzero(rows > ROWS).tolist():
+            reason = f"a message of more than {ROWS:,} lines: a line's id cannot hold its number"
+            dead.append(DeadLetter.of(run[index], reason))
+            ends[index], rows[index] = starts[index], 0
+        offsets = np.concatenate([_NONE, *(batch.offsets for batch in batches)])
+        return _LineBatch(text, starts, ends, offsets, rows, dead)
 
     def shares(self, units: int) -> tuple[dict[int, _Share], npt.NDArray[np.int64]]:
         """Return the words of each unit that has some, and the number of all words up to the end of each line."""
@@ -164,25 +163,25 @@ def _fold_batch(fold: int, messages: Ids, ends: npt.NDArray[np.int64], packed: p
     return TupleBatch(TupleKind.FOLDED, messages[of], begins - starts[of], stops - begins, packed, fold)
 
 
-def _decodable_lines(message: Message, dead: list[DeadLetter]) -> bytes:
-    """Return the message with lines that are not UTF-8 blanked out; they are added to `dead` as one dead letter."""
-    value = bytes(without_byte_order_mark(message.value))
+def _blank_undecodable_lines(joined: bytearray, starts: Ints, ends: Ints, run: MessageRun) -> Iterator[DeadLetter]:
+    """Overwrite lines that are not UTF-8 with spaces; yields them as one dead letter for each message."""
     try:
-        value.decode()
-        return value
+        joined.decode()
+        return
     except UnicodeDecodeError:
-        lines = value.split(b"\n")
-    odd = [
-        (number, byte_position)
-        for number, line in enumerate(lines)
-        if (byte_position := _invalid_byte(line)) is not None
-    ]
-    content = b"".join(lines[number] + b"\n" for number, _ in odd)
-    (number, byte_position), many = odd[0], f"{len(odd)} lines, the first is " if len(odd) > 1 else ""
-    dead.append(DeadLetter.of(message, f"{many}line {number + 1}: not UTF-8, at byte {byte_position}", content))
-    for number, _ in odd:
-        lines[number] = b" " * len(lines[number])
-    return b"\n".join(lines)
+        pass
+    for index, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        odd: list[tuple[int, int, bytes]] = []  # number, invalid byte, content
+        for number, line in enumerate(bytes(joined[start:end]).split(b"\n")):
+            if (byte_position := _invalid_byte(line)) is not None:
+                odd.append((number, byte_position, line + b"\n"))
+                joined[start : start + len(line)] = b" " * len(line)
+            start += len(line) + 1
+        if odd:
+            number, byte_position, _ = odd[0]
+            many = f"{len(odd)} lines, the first is " if len(odd) > 1 else ""
+            reason = f"{many}line {number + 1}: not UTF-8, at byte {byte_position}"
+            yield DeadLetter.of(run[index], reason, b"".join(line for *_, line in odd))
 
 
 def _invalid_byte(line: bytes) -> int | None:
@@ -202,22 +201,14 @@ class Split:
 
     def __call__(self, state: State, step_input: Input) -> Output:
         """Process one round."""
-        messages: list[Message] = []
-        dead: list[DeadLetter] = []
-        for message in step_input.messages:
-            if bytes(message.value).count(b"\n") < ROWS:
-                messages.append(message)
-            else:
-                reason = f"a message of more than {ROWS:,} lines: a line's id cannot hold its number"
-                dead.append(DeadLetter.of(message, reason))
         if not self._tracked:
-            lines = _LineBatch.of(messages)
-            dead += lines.dead
-            return _output(state, lines.emit(self._units), int(lines.rows.sum()), dead)
+            lines = _LineBatch.of(list(step_input.batches))
+            return _output(state, lines.emit(self._units), int(lines.rows.sum()), lines.dead)
+        dead: list[DeadLetter] = []
         buffers: dict[int, list[pa.RecordBatch]] = {}
         folds: list[Fold] = []
         rows = 0
-        for partition, own in groupby(messages, key=attrgetter("partition")):
+        for partition, own in groupby(step_input.batches, key=attrgetter("partition")):
             lines = _LineBatch.of(list(own))
             dead += lines.dead
             sent, fold = lines.emit_fold(partition, self._units)
@@ -246,6 +237,6 @@ def line_replayer(source: str, units: int) -> Replayer:
     """Return the step that replays lines."""
 
     def emit(partition: int, message: Message, rows: Sequence[int], attempt: int) -> EmittedRows:
-        return _LineBatch.of([message]).emit_lines(partition, attempt, units, rows)
+        return _LineBatch.of([MessageBatch.of([message])]).emit_lines(partition, attempt, units, rows)
 
     return Replayer(source, emit, lambda message, row: bytes(message.value).split(b"\n")[row])

@@ -15,12 +15,13 @@ from springline.spark_jobs.streaming.jobs import read_job
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.history import BroadcastValue
+from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog as AnyLog
 from springline.spark_jobs.streaming.runtime.report_log import ReportReader
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage, StageSpec, place_stages
 from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
-from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message
+from springline.spark_jobs.streaming.runtime.step import DeadLetter
 from springline.spark_jobs.streaming.runtime.topic_union import topics_of
 from springline.spark_jobs.streaming.runtime.worker.checkpoints import CheckpointStorage
 from springline.spark_jobs.streaming.runtime.worker.recovery import StateRecovery

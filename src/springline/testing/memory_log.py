@@ -12,10 +12,10 @@ from operator import attrgetter
 import msgspec
 
 from springline.spark_jobs.streaming.errors import FencedError, MessagesLostError
+from springline.spark_jobs.streaming.runtime.message import Headers, Message, header_pairs
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord, RoundId, WriterPosition
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
 from springline.spark_jobs.streaming.runtime.stamps import HEADER, Stamp
-from springline.spark_jobs.streaming.runtime.step import Headers, Message, header_pairs
 from springline.spark_jobs.streaming.runtime.topic_union import partition_of, topics_of, union_partitions
 
 _OFFSET = attrgetter("offset")

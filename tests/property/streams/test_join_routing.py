@@ -39,7 +39,8 @@ from springline.spark_jobs.streaming.join.wire import (
     StateMigration,
     first_seq,
 )
-from springline.spark_jobs.streaming.runtime.step import Input, Message, Round, State
+from springline.spark_jobs.streaming.runtime.message import Message
+from springline.spark_jobs.streaming.runtime.step import Input, Round, State
 from tests.support.examples import examples
 from tests.support.joins.join_tasks import mask_of
 

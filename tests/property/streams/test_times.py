@@ -12,7 +12,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.runtime.json_lines import encode_large, encode_small
-from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message
+from springline.spark_jobs.streaming.runtime.message import Message, MessageBatch
+from springline.spark_jobs.streaming.runtime.step import DeadLetter
 from springline.spark_jobs.streaming.sources.decoder import Decoder
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
 from springline.spark_jobs.streaming.sql.windowing import instant
@@ -40,7 +41,7 @@ def times(form: str, kind: str, time_format: str, *values: bytes) -> tuple[list[
     )  # type: ignore[arg-type]  # fmt: skip
     dead: list[DeadLetter] = []
     messages = [Message(offset, value) for offset, value in enumerate(values)]
-    chunks = Decoder(declared, {"t"}, 0.0, dead).chunks(messages)
+    chunks = Decoder(declared, {"t"}, 0.0, dead).chunks([MessageBatch.of(messages)])
     return [int(each) for chunk in chunks for each in chunk.times], dead
 
 

@@ -20,8 +20,9 @@ from springline.spark_jobs.streaming.join.router import TABLE, RelationSource, R
 from springline.spark_jobs.streaming.join.routing.strategies import strategy_of
 from springline.spark_jobs.streaming.join.wire import JoinSide, KeyBand, RoutedBatch
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes, encode_dead_letters, encode_results
+from springline.spark_jobs.streaming.runtime.message import Message, batches_of
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, Round, State
+from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Output, Round, State
 from springline.spark_jobs.streaming.sources.decoder import chunks_of, rows_of
 from springline.spark_jobs.streaming.windows.mapper import Mapper
 from tests.support.decoding.windows_job import FIELDS, Job, registry, stream
@@ -58,10 +59,10 @@ def decode(form: str, values: Sequence[bytes], *, windows: bool = False) -> Deco
     """By the decoder; with `windows` also by the steps of joins and windows, up to their results."""
     messages = [Message(offset, value) for offset, value in enumerate(values)]
     source = RelationSource("source", Relation("l", {each.name: each.type for each in FIELDS}), form)
-    table, dead = rows_of(source.layout, NAMES, messages)
+    table, dead = rows_of(source.layout, NAMES, batches_of(messages))
     table.validate(full=True)
     decoded = Decoded(table.to_pylist(), _dead_letters(dead))
-    for chunk in chunks_of(source.layout, NAMES, messages, []):
+    for chunk in chunks_of(source.layout, NAMES, batches_of(messages), []):
         for row in chunk.source_rows:
             (letter,) = chunk.source.dead_letters(chunk.source_rows[chunk.source_rows == row], lambda row, place: "")
             decoded.originals.append((letter.offset, letter.value))

@@ -61,7 +61,9 @@ def batch(
     newest = max((each.time for each in records), default=-1)
     if append_time is not None:
         attributes, newest = attributes | _LOG_APPEND, append_time
-    checked = struct.pack(">hiqqqhii", attributes, last - base, first_time, newest, producer, 0, -1, len(records)) + body
+    checked = (
+        struct.pack(">hiqqqhii", attributes, last - base, first_time, newest, producer, 0, -1, len(records)) + body
+    )
     return struct.pack(">qiibI", base, len(checked) + 9, 0, 2, crc32c.crc32c(checked)) + checked
 
 
@@ -81,8 +83,14 @@ def _compressed(body: bytes, codec: Codec) -> bytes:
     if codec == "snappy":
         return pa.compress(body, codec="snappy", asbytes=True)
     if codec == "xerial":
-        blocks = [pa.compress(body[at : at + _BLOCK], codec="snappy", asbytes=True) for at in range(0, len(body), _BLOCK)]
-        return b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1) + b"".join(struct.pack(">i", len(each)) + each for each in blocks)
+        blocks = [
+            pa.compress(body[at : at + _BLOCK], codec="snappy", asbytes=True) for at in range(0, len(body), _BLOCK)
+        ]
+        return (
+            b"\x82SNAPPY\0"
+            + struct.pack(">ii", 1, 1)
+            + b"".join(struct.pack(">i", len(each)) + each for each in blocks)
+        )
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, codec) as stream:
         stream.write(body)

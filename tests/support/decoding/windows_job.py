@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from springline.persistence.model.codec import to_json_value
-from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, Round, State, Step
+from springline.spark_jobs.streaming.runtime.message import Message
+from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Output, Round, State, Step
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
 from springline.spark_jobs.streaming.windows.mapper import Mapper
 from springline.spark_jobs.streaming.windows.reducer import Reducer

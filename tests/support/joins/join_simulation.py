@@ -30,6 +30,7 @@ from springline.spark_jobs.streaming.join.routing.controller import RebalanceCon
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.history import BroadcastValue, read_history
+from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.message_log import RoundId
 from springline.spark_jobs.streaming.runtime.report import UnitReport, sum_counts
 from springline.spark_jobs.streaming.runtime.report_log import ReportReader
@@ -38,7 +39,6 @@ from springline.spark_jobs.streaming.runtime.segment_files import SegmentFiles
 from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
 from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
 from springline.spark_jobs.streaming.runtime.state_store import PackedSnapshot, StateStore, next_offsets
-from springline.spark_jobs.streaming.runtime.step import Message
 from springline.spark_jobs.streaming.runtime.worker.unit import SteppedRound
 from springline.testing.job_run import RestoringWorker
 from springline.testing.memory_log import KilledError, MemoryLog

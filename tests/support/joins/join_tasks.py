@@ -30,7 +30,8 @@ from springline.spark_jobs.streaming.join.wire import (
     first_seq,
 )
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
-from springline.spark_jobs.streaming.runtime.step import EndedRound, Input, Message, Output, Round, State
+from springline.spark_jobs.streaming.runtime.message import Message
+from springline.spark_jobs.streaming.runtime.step import EndedRound, Input, Output, Round, State
 from springline.spark_jobs.streaming.sql.expressions import ARROW
 
 COPIES = "j.copies"

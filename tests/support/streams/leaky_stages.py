@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
-from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step
+from springline.spark_jobs.streaming.runtime.message import Message
+from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step
 from springline.spark_jobs.streaming.tracking.folds import fold_owners
 from springline.spark_jobs.streaming.tracking.ring import AckerRing
 from springline.spark_jobs.streaming.tracking.root_id import unpack_root_id

@@ -16,7 +16,8 @@ from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.errors import InvalidBatchError, InvalidCommandsError
 from springline.spark_jobs.streaming.join.wire import ACTION, Action, EpochCommands, JoinSide, RoutedBatch
-from springline.spark_jobs.streaming.runtime.step import EndedRound, Input, Message, State
+from springline.spark_jobs.streaming.runtime.message import Message
+from springline.spark_jobs.streaming.runtime.step import EndedRound, Input, State
 
 WAITING = "pending"
 WHERE = "the state of a task of a join"  # for errors

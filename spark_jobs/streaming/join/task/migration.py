@@ -12,7 +12,7 @@ import pyarrow as pa
 from springline.spark_jobs.streaming.join.errors import MigrationCopyError
 from springline.spark_jobs.streaming.join.task.segments import bytes_of
 from springline.spark_jobs.streaming.join.wire import UNIT, Cutover, StateMigration
-from springline.spark_jobs.streaming.runtime.step import Message
+from springline.spark_jobs.streaming.runtime.message import Message
 
 HEADER_KEY = b"piece"
 _PART_BYTES = 4 << 20  # approximate maximum of one message

@@ -42,7 +42,8 @@ from springline.spark_jobs.streaming.join.wire import (
     StateMigration,
     first_seq,
 )
-from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, TopicReader
+from springline.spark_jobs.streaming.runtime.message import Message
+from springline.spark_jobs.streaming.runtime.step import Input, Output, State, TopicReader
 
 _STORED = {JoinSide.LEFT: "left", JoinSide.RIGHT: "right"}
 _DROPPED = {JoinSide.LEFT: "dropped-left", JoinSide.RIGHT: "dropped-right"}

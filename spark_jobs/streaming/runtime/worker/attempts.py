@@ -17,11 +17,12 @@ from pathlib import Path
 from springline.spark_jobs.streaming.errors import LogUnavailableError, RoundError
 from springline.spark_jobs.streaming.runtime.encoding import shorten
 from springline.spark_jobs.streaming.runtime.history import read_line, write_line
+from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord, RoundId
 from springline.spark_jobs.streaming.runtime.rounds import Poison, PoisonMessages, RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
-from springline.spark_jobs.streaming.runtime.step import Input, Message, TopicReader, no_topic_reader
+from springline.spark_jobs.streaming.runtime.step import Input, TopicReader, no_topic_reader
 from springline.spark_jobs.streaming.runtime.worker.attempt_counts import running
 from springline.spark_jobs.streaming.runtime.worker.poison import TrialFailure, find_poison
 from springline.spark_jobs.streaming.runtime.worker.round_step import PreparedRound, RoundStep, StepResult, UnitRound

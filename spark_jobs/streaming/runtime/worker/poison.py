@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from springline.spark_jobs.streaming.errors import MessageIndependentError
-from springline.spark_jobs.streaming.runtime.step import Message
+from springline.spark_jobs.streaming.runtime.message import Message
 
 _MIN_POISON = 10  # failing messages that are accepted in any case
 

@@ -12,18 +12,18 @@ from typing import Any
 
 from springline.spark_jobs.streaming.errors import RoundError
 from springline.spark_jobs.streaming.runtime.encoding import (
-    Origins,
     encode_buffers,
     encode_feedback,
     encode_results,
     shorten,
 )
+from springline.spark_jobs.streaming.runtime.message import BatchSource, Message, MessageBatch, batches_of
 from springline.spark_jobs.streaming.runtime.message_log import MAX_RECORD_BYTES, OutgoingRecord
 from springline.spark_jobs.streaming.runtime.rounds import Poison, RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.stamps import UpstreamPosition, accept, upstream_positions
 from springline.spark_jobs.streaming.runtime.state_store import StateSnapshot
-from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, Round, TopicReader
+from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Output, Round, TopicReader
 from springline.spark_jobs.streaming.runtime.topic_union import partition_of
 
 logger = logging.getLogger("springline.unit")
@@ -71,17 +71,13 @@ class StepOutcome:
 
 @dataclass(frozen=True)
 class StepResult:
-    """The result of a round of a unit after its step has run; `read_bytes` is the size of its messages.
-
-    `origins` are the messages that it has read, without their values, if it is not other stages that write them.
-    """
+    """The result of a round of a unit after its step has run; `read_bytes` is the size of its messages."""
 
     unit_round: UnitRound
     outcome: StepOutcome
     positions: Mapping[int, UpstreamPosition]
     newest_timestamp: float
     read_bytes: int
-    origins: Origins
 
     @property
     def output(self) -> Output:
@@ -218,17 +214,12 @@ class PreparedRound:
     def with_outcome(self, outcome: StepOutcome) -> StepResult:
         """Return the result of the round with this outcome."""
         read_bytes = self.reader.read_bytes if self.read_bytes is None else self.read_bytes
-        reader = self.reader
-        return StepResult(
-            self.unit_round, outcome, self.positions, reader.newest_timestamp, read_bytes, reader.origins
-        )  # fmt: skip
+        return StepResult(self.unit_round, outcome, self.positions, self.reader.newest_timestamp, read_bytes)
 
 
-class MessageReader:
+class MessageReader(BatchSource):
     """The messages of a round, one partition after another, read on demand; it records the timestamp of the newest
     message, and their bytes.
-
-    For stages that may have dead letters of them, it records all messages without their values (`origins`).
 
     `has_failed` is true if the log raised an error while the step was reading.
     """
@@ -240,35 +231,19 @@ class MessageReader:
         self.newest_timestamp = 0.0
         self.read_bytes = 0
         self.has_failed = False
-        self.origins: dict[tuple[str, int], dict[int, Message]] = {}
-        self._records_origins = bool(stage.dead_letters) and not stage.stamped
 
-    def __iter__(self) -> Iterator[Message]:
+    def batches(self) -> Iterator[MessageBatch]:
         with self._noting_failure():
             for partition, (start, to) in self._ranges.items():
-                for message in self._read(self._stage.topic, partition, start, to):
-                    self.newest_timestamp = max(self.newest_timestamp, message.timestamp)
-                    self.read_bytes += len(message.value)
-                    yield message
+                for batch in batches_of(self._fetch(self._stage.topic, partition, start, to)):
+                    self.newest_timestamp = max(self.newest_timestamp, float(batch.timestamps.max()) / 1000)
+                    self.read_bytes += batch.value_bytes
+                    yield batch
 
     def read_topic(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
         """Yield messages of another topic."""
         with self._noting_failure():
-            yield from self._read(topic, unit, start, to)
-
-    def _read(self, topic: str, partition: int, start: int, to: int) -> Iterable[Message]:
-        messages = self._fetch(topic, partition, start, to)
-        return self._with_origins(topic, partition, messages) if self._records_origins else messages
-
-    def _with_origins(self, topic: str, partition: int, messages: Iterable[Message]) -> Iterator[Message]:
-        """Yield messages, and record each without its value."""
-        origins = self.origins.setdefault(partition_of(topic, partition), {})
-        for each in messages:
-            offset = each.offset
-            origins[offset] = Message(
-                offset, b"", each.timestamp, each.headers, each.key, each.is_null, each.partition
-            )  # fmt: skip
-            yield each
+            yield from self._fetch(topic, unit, start, to)
 
     @contextmanager
     def _noting_failure(self) -> Iterator[None]:

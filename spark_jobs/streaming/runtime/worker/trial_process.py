@@ -21,7 +21,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from springline.spark_jobs.streaming.errors import MessageIndependentError
-from springline.spark_jobs.streaming.runtime.step import Message, TopicReader
+from springline.spark_jobs.streaming.runtime.message import Message
+from springline.spark_jobs.streaming.runtime.step import TopicReader
 from springline.spark_jobs.streaming.runtime.worker.poison import Trial, TrialFailure
 
 MakeTrial: TypeAlias = Callable[..., Callable[[Sequence[Message]], str | None]]

@@ -248,7 +248,7 @@ class StageWorker:
     def _publish(self, result: StepResult) -> None:
         """Write results, dead letters and feedback in one transaction."""
         stage, unit, round_id = self.stage, result.unit_round.unit, result.unit_round.plan.round_id
-        dead_letters = encode_dead_letters(stage, unit, round_id, result.output, result.origins)
+        dead_letters = encode_dead_letters(stage, unit, round_id, result.output)
         if published := [*result.outcome.published, *dead_letters]:
             outputs = [(stage.results, unit), (stage.dead_letters, stage.sender(unit)), (stage.feedback, unit)]
             positions = [(topic, unit, sender) for topic, sender in outputs if topic]

@@ -10,10 +10,10 @@ import msgspec
 
 from springline.spark_jobs.streaming.errors import MissingStampError
 from springline.spark_jobs.streaming.runtime.encoding import CONTENT, HEADERS, TIMESTAMP
+from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog
 from springline.spark_jobs.streaming.runtime.stamps import HEADER as STAMP
 from springline.spark_jobs.streaming.runtime.stamps import MAX_STAGE_UNITS, Stamp
-from springline.spark_jobs.streaming.runtime.step import Message
 from springline.spark_jobs.streaming.tracking.config import FIRST_PROCESSOR
 from springline.spark_jobs.streaming.tracking.errors import UnknownFailureError
 

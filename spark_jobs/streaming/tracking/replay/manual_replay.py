@@ -19,9 +19,9 @@ from springline.spark_jobs.streaming.errors import RecordRefusedError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 from springline.spark_jobs.streaming.runtime.encoding import CUT, MISSING, NULL
+from springline.spark_jobs.streaming.runtime.message import Headers
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord
 from springline.spark_jobs.streaming.runtime.stamps import HEADER as STAMP
-from springline.spark_jobs.streaming.runtime.step import Headers
 from springline.spark_jobs.streaming.runtime.topic_union import topics_of
 from springline.spark_jobs.streaming.tracking.config import TrackingConfig
 from springline.spark_jobs.streaming.tracking.errors import RetryRefusedError

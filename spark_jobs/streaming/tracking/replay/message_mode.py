@@ -12,7 +12,8 @@ from typing import NoReturn
 
 import numpy as np
 
-from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step
+from springline.spark_jobs.streaming.runtime.message import Message
+from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step
 from springline.spark_jobs.streaming.tracking.ack_output import AckOutput
 from springline.spark_jobs.streaming.tracking.folds import Fold, RowRanges
 from springline.spark_jobs.streaming.tracking.ids import child, root_edge

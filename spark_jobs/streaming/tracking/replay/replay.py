@@ -19,8 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from springline.spark_jobs.streaming.errors import MessagesLostError
+from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.stamps import stamp_of
-from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, State
+from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Output, State
 from springline.spark_jobs.streaming.tracking.ack_output import AckOutput, Acks, add_batches
 from springline.spark_jobs.streaming.tracking.folds import Fold
 from springline.spark_jobs.streaming.tracking.ids import Ids
@@ -152,11 +153,12 @@ class Replayer:
         self, partition: int, offset: int, message: Message | None, rows: Sequence[int], attempt: int
     ) -> Iterator[DeadLetter]:
         for row in rows:
-            content = b"" if message is None else self._row_of(message, row)
-            missing_note = "; the source no longer has it" if message is None else ""
             times = "once" if attempt == 1 else f"{attempt} times"
-            reason = f"row {row}: sent {times}, not completed within the timeout{missing_note}"
-            yield DeadLetter(offset, content, reason, partition, self._source)
+            reason = f"row {row}: sent {times}, not completed within the timeout"
+            if message is None:
+                yield DeadLetter(offset, b"", f"{reason}; the source no longer has it", partition, self._source)
+            else:
+                yield DeadLetter.of(message, reason, self._row_of(message, row), self._source)
 
 
 def _combine(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:

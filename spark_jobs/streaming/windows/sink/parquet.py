@@ -35,11 +35,11 @@ from springline.spark_jobs.streaming.errors import FencedError
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
+from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage, StageSpec, log_topics, place_stages
 from springline.spark_jobs.streaming.runtime.stamps import stamp_of
-from springline.spark_jobs.streaming.runtime.step import Message
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.sql.expressions import ARROW
 from springline.spark_jobs.streaming.windows.queryable import Queryable

@@ -25,9 +25,10 @@ from springline.persistence.model.dataset import Dataset, Origin, Strategy
 from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.errors import InvalidRangeError
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
+from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog
 from springline.spark_jobs.streaming.runtime.stage import place_stages
-from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, Round, State, Step
+from springline.spark_jobs.streaming.runtime.step import Input, Output, Round, State, Step
 from springline.spark_jobs.streaming.sql.windowing import instant
 from springline.spark_jobs.streaming.windows.queryable import Queryable
 from springline.spark_jobs.streaming.windows.registry import QueryRegistry

@@ -21,10 +21,11 @@ from springline.spark_jobs.streaming.runtime.history import (
     truncation_point,
     write_line,
 )
+from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.state_store import StateStore
-from springline.spark_jobs.streaming.runtime.step import Message, State
+from springline.spark_jobs.streaming.runtime.step import State
 from springline.testing.memory_log import MemoryLog
 from tests.support.datasets.states import wipe_cache
 

@@ -39,7 +39,8 @@ from springline.spark_jobs.streaming.join.wire import (
     first_seq,
 )
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
-from springline.spark_jobs.streaming.runtime.step import EndedRound, Message
+from springline.spark_jobs.streaming.runtime.message import Message
+from springline.spark_jobs.streaming.runtime.step import EndedRound
 from tests.support.joins.join_tasks import JoinTasks
 
 LEFT, RIGHT = Relation("l", {"a": "int", "id": "int"}), Relation("r", {"a": "int", "id": "int"})

@@ -35,7 +35,7 @@ from springline.spark_jobs.streaming.join.wire import (
     StateMigration,
 )
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
-from springline.spark_jobs.streaming.runtime.step import Message
+from springline.spark_jobs.streaming.runtime.message import Message
 from tests.support.joins.join_tasks import mask_of
 
 SHAPE = Shape(segment=8_000, fanout=3, garbage=4)

@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from springline.spark_jobs.streaming.errors import LogUnavailableError, RecordRefusedError
 from springline.spark_jobs.streaming.kafka.producer import KafkaSender, write_transaction
+from springline.spark_jobs.streaming.runtime.message import Headers
 from springline.spark_jobs.streaming.runtime.message_log import MAX_RECORD_BYTES, OutgoingRecord
-from springline.spark_jobs.streaming.runtime.step import Headers
 
 
 class Refusing:

@@ -21,10 +21,11 @@ from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.errors import LogUnavailableError, MessageIndependentError, RoundError
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.history import read_history, read_line
+from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.rounds import PoisonMessages, RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
-from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step, no_topic_reader
+from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step, no_topic_reader
 from springline.spark_jobs.streaming.runtime.worker import trial_process
 from springline.spark_jobs.streaming.runtime.worker.attempt_counts import AttemptCounts
 from springline.spark_jobs.streaming.runtime.worker.attempts import read_poison, record_poison

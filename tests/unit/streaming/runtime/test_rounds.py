@@ -13,6 +13,7 @@ from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.errors import MessagesLostError
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.history import BroadcastValue, read_line, write_line
+from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.report import RoundStatus, UnitReport
 from springline.spark_jobs.streaming.runtime.rounds import (
     TICK_SECONDS,
@@ -23,7 +24,6 @@ from springline.spark_jobs.streaming.runtime.rounds import (
     start_offsets,
 )
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.step import Message
 from springline.testing.memory_log import MemoryLog
 
 V = {"queries": "q1"}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from springline.persistence.model.codec import to_json_value
 from springline.spark_jobs.streaming.errors import StampGapError
+from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.stamps import (
     HEADER,
     AcceptedMessages,
@@ -20,7 +21,6 @@ from springline.spark_jobs.streaming.runtime.stamps import (
     accept,
     upstream_positions,
 )
-from springline.spark_jobs.streaming.runtime.step import Message
 
 
 def stamps_of_round(unit: int, number: int, buffers: int, *, incarnation: int = 1) -> list[Stamp]:

@@ -24,13 +24,14 @@ from springline.spark_jobs.streaming.runtime.driver import task_loop_driver
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.driver.task_loop_driver import SaveRequest, TaskLoopDriver
 from springline.spark_jobs.streaming.runtime.history import BroadcastValue, read_line
+from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.message_log import RoundId
 from springline.spark_jobs.streaming.runtime.report_log import StageReports
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds, RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
 from springline.spark_jobs.streaming.runtime.state_store import StateStore
-from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step
+from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step
 from springline.spark_jobs.streaming.runtime.worker import checkpoints as checkpoints_module
 from springline.spark_jobs.streaming.runtime.worker import task_loop
 from springline.spark_jobs.streaming.runtime.worker.checkpoints import CheckpointWriter

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes, encode_results
+from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
-from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, Round, State
+from springline.spark_jobs.streaming.runtime.step import Input, Output, Round, State
 from springline.spark_jobs.streaming.tracker import intake as module
 from springline.spark_jobs.streaming.tracker.client import Tracker
 from springline.spark_jobs.streaming.tracker.intake import Intake

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
-from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, Round, State
+from springline.spark_jobs.streaming.runtime.message import Message
+from springline.spark_jobs.streaming.runtime.step import Input, Output, Round, State
 from springline.spark_jobs.streaming.tracking.acker import acker as module
 from springline.spark_jobs.streaming.tracking.acker.acker import Acker
 from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError

@@ -13,10 +13,11 @@ from springline.spark_jobs.streaming.errors import LogUnavailableError, RecordRe
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_tracked_job
 from springline.spark_jobs.streaming.runtime.encoding import encode_dead_letters
+from springline.spark_jobs.streaming.runtime.message import Message, header_pairs
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.stamps import HEADER, Stamp
-from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message, Output, State, header_pairs
+from springline.spark_jobs.streaming.runtime.step import DeadLetter, Output, State
 from springline.spark_jobs.streaming.tracking.errors import RetryRefusedError, UnknownFailureError
 from springline.spark_jobs.streaming.tracking.replay.failures import newest_failures
 from springline.spark_jobs.streaming.tracking.replay.manual_replay import (
@@ -117,9 +118,9 @@ def test_a_message_without_a_value_is_retried_without_one(
     log, dead = tracked_words.log, "words.dead-letters"
     log.topics[dead][0].clear()
     stage = Stage("split", "", "lines", job="words", dead_letters=dead)
-    output = Output(State(), dead_letters=[DeadLetter(at, b"", "why") for at in range(2)])
-    lines = {at: Message(at, b"", 7.0, {}, key, is_null=True) for at, key in enumerate((None, b"key"))}
-    for record in encode_dead_letters(stage, 0, (1, 1), output, {("lines", 0): lines}):
+    lines = [Message(at, b"", 7.0, {}, key, is_null=True) for at, key in enumerate((None, b"key"))]
+    output = Output(State(), dead_letters=[DeadLetter.of(line, "why") for line in lines])
+    for record in encode_dead_letters(stage, 0, (1, 1), output):
         log.send(record)
     send = log.send
 

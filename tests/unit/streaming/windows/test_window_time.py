@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from springline.persistence.model.codec import from_json_value, to_json_value
-from springline.spark_jobs.streaming.runtime.step import Input, Message, Round, State
+from springline.spark_jobs.streaming.runtime.message import Message
+from springline.spark_jobs.streaming.runtime.step import Input, Round, State
 from springline.spark_jobs.streaming.sql.windowing import CountWindow, Hop, Landmark
 from springline.spark_jobs.streaming.windows.errors import InvalidPartialError
 from springline.spark_jobs.streaming.windows.reducer import Reducer

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes, encode_buffers, encode_results
+from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, Round, State
+from springline.spark_jobs.streaming.runtime.step import Input, Output, Round, State
 from springline.spark_jobs.streaming.tracking.folds import Fold
 from springline.spark_jobs.streaming.tracking.root_id import root_id
 from springline.spark_jobs.streaming.tracking.wire import AckMessage, MessageKind

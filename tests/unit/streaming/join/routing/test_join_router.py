@@ -14,7 +14,8 @@ from springline.spark_jobs.streaming.join.router import TABLE, RelationSource, R
 from springline.spark_jobs.streaming.join.routing.strategies import strategy_of
 from springline.spark_jobs.streaming.join.routing.table import RoutingTable
 from springline.spark_jobs.streaming.join.wire import ROWS, Action, JoinSide, RoutedBatch, first_seq
-from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, Round, State
+from springline.spark_jobs.streaming.runtime.message import Message, MessageBatch
+from springline.spark_jobs.streaming.runtime.step import Input, Output, Round, State
 from springline.spark_jobs.streaming.sources.decoder import rows_of
 
 FIELDS = {"key": "int", "price": "float", "name": "text"}
@@ -23,7 +24,8 @@ FIELDS = {"key": "int", "price": "float", "name": "text"}
 def test_a_delimiter_at_the_end_of_lines_is_accepted():
     """As TPC's generators write them; only the columns that are wanted are read."""
     layout = RelationSource("left", Relation("l", FIELDS), "csv", "|").layout
-    assert rows_of(layout, ["name"], [Message(0, b"1|1.5|a|\n2|2|b|\n")]).table.to_pydict() == {"name": ["a", "b"]}
+    batch = MessageBatch.of([Message(0, b"1|1.5|a|\n2|2|b|\n")])
+    assert rows_of(layout, ["name"], [batch]).table.to_pydict() == {"name": ["a", "b"]}
 
 
 ROWS_OF_FIVE = b"1,1,a\n2,0.5,b\n,3,c\n4,4,d\n1,5,e\n"
