@@ -144,14 +144,14 @@ class _Watch(threading.Thread):
                 self._rest(self._pause, max(report.round.number for report in reports), until)
                 self._pause = None
             if not self._marks and self._is_warm(row_count):
-                self._mark(row_count)
+                self._mark(row_count, reports)
             if last is None and row_count >= self._rows:
                 last = max(report.round.number for report in reports)
             time.sleep(_POLL)
-        self._mark(row_count)
+        self._mark(row_count, self._reports(self._last))
         while self._ackers and time.monotonic() < until and self._total("completed") < self._roots:
             time.sleep(_POLL)
-        self._complete = time.monotonic()
+        self._complete = time.time()
         self._acks = self._count("acks") if self._ackers else 0
         self._memory = sum(memory_of(process) for process in psutil.Process().children(recursive=True))
         self._folder.request_stop()
@@ -185,13 +185,15 @@ class _Watch(threading.Thread):
             ended.round - start.round,
         )  # fmt: skip
 
-    def _mark(self, rows: int) -> None:
+    def _mark(self, rows: int, reported: Sequence[UnitReport]) -> None:
+        """Note the moment of which units have `reported`: this thread may learn of it later."""
         acks = self._count("acks") if self._ackers else 0
         reports = self._reports(self._last)
         spent = {report.unit: report.totals.cpu for report in reports}
         of_units = [spent.get(unit, 0.0) for unit in range(self._last.units)]
         last = max((report.round.number for report in reports), default=0)
-        self._marks.append(_Mark(time.monotonic(), rows, acks, cpu_time(), of_units, last))
+        at = max((report.round.ended_at for report in reported), default=time.time())
+        self._marks.append(_Mark(at, rows, acks, cpu_time(), of_units, last))
 
     def _reports(self, step: Step) -> list[UnitReport]:
         return [report for _, report in sorted(self._job_reports.reports(step.stage).items())]

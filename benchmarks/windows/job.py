@@ -63,7 +63,7 @@ def forget(where: Place, case: Case) -> None:
 def measure(where: Place, case: Case, *, warm: float, turn: int = 0) -> Measured:
     """Run a job over the case's topic; a share `warm` of the rows goes before the clock starts."""
     name = f"w{abs(hash((case.name, case.topic, case.tracked))) % 10**8}_{turn}_{os.getpid()}"
-    per_round = max(1, min(1_600_000, case.flows.rows // 6) // case.size)
+    per_round = max(1, min(1_600_000, case.flows.rows // 20) // case.size)
     job = WindowsJob(
         name,
         case.topic,

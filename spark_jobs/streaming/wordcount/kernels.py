@@ -56,7 +56,8 @@ def pack_words(text, begins, lengths, packed, offsets):  # type: ignore[no-untyp
     offset = 0
     for i in range(begins.size):
         offsets[i] = offset
-        for j in range(lengths[i]):
-            packed[offset + j] = text[begins[i] + j]
+        to, start = np.uint64(offset), np.uint64(begins[i])
+        for j in range(np.uint64(lengths[i])):  # unsigned: see `kernels.texts`
+            packed[to + j] = text[start + j]
         offset += lengths[i]
     offsets[begins.size] = offset

@@ -47,9 +47,9 @@ def java_producer(settings: ServiceSettings, servers: str, compression: str, ide
     jars = [str(jar) for jar in sorted(Jars(settings).folder("kafka").glob("*.jar"))]
     (bridge,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
     java = find_java(os.environ, settings.home)
-    port, token = launch_gateway(
+    port, token, jvm = launch_gateway(
         jarpath=str(bridge), classpath=os.pathsep.join(jars), java_path=str(java.home / "bin" / "java"),
-        die_on_exit=True, enable_auth=True,
+        enable_auth=True, return_proc=True,
     )  # fmt: skip
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
     try:
@@ -64,4 +64,6 @@ def java_producer(settings: ServiceSettings, servers: str, compression: str, ide
         yield JavaProducer(gateway, producer)
         producer.close()
     finally:
-        gateway.shutdown()
+        gateway.close()
+        jvm.kill()
+        jvm.wait()
