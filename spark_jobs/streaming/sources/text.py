@@ -96,12 +96,12 @@ def _chunk_runs(batches: Iterable[MessageBatch]) -> Iterator[MessageRun]:
     size = 0
     for batch in batches:
         ends = np.cumsum(np.maximum(batch.lengths, 0) + 1, dtype=np.int64)
-        start = done = 0
+        start = taken = 0
         while start < len(batch):
-            stop = min(int(np.searchsorted(ends, done + CHUNK_BYTES - size)) + 1, len(batch))
+            stop = min(int(np.searchsorted(ends, taken + CHUNK_BYTES - size)) + 1, len(batch))
             parts.append(batch[start:stop])
-            size += int(ends[stop - 1]) - done
-            start, done = stop, int(ends[stop - 1])
+            size += int(ends[stop - 1]) - taken
+            start, taken = stop, int(ends[stop - 1])
             if size >= CHUNK_BYTES:
                 yield MessageRun(parts)
                 parts, size = [], 0

@@ -58,9 +58,9 @@ def test_what_was_written_is_read(written: list[tuple[list[Written], str]], data
     records = [each for own, _ in written for each in own]
     content = b"".join(batch(own, codec) for own, codec in written)  # type: ignore[arg-type]
     first, last = records[0].offset, records[-1].offset
-    found = read(content)
-    assert found == messages(records)
-    assert [header_pairs(each.headers) for each in found] == [each.headers for each in records]
+    decoded = read(content)
+    assert decoded == messages(records)
+    assert [header_pairs(each.headers) for each in decoded] == [each.headers for each in records]
     start = data.draw(st.integers(first, last + 1))
     assert read(content, start) == messages([each for each in records if start <= each.offset])
 
@@ -68,10 +68,10 @@ def test_what_was_written_is_read(written: list[tuple[list[Written], str]], data
 @given(st.lists(st.builds(as_message, st.builds(Written, st.integers(0, 2**40), BYTES, BYTES, TIMES, HEADERS))))
 def test_messages_are_the_same_as_a_batch(single: list[Message]) -> None:
     """One after another, and some of them."""
-    whole = MessageBatch.of(single)
-    assert list(whole) == single
-    assert list(whole[1:3]) == single[1:3]
-    assert whole.value_bytes == sum(len(each.value) for each in single)
+    together = MessageBatch.of(single)
+    assert list(together) == single
+    assert list(together[1:3]) == single[1:3]
+    assert together.value_bytes == sum(len(each.value) for each in single)
 
 
 @given(batches(), st.data())
@@ -82,10 +82,10 @@ def test_a_batch_that_the_limit_of_a_fetch_has_cut_is_left_for_the_next(
     parts = [batch(own, codec) for own, codec in written]  # type: ignore[arg-type]
     content = b"".join(parts)
     size = data.draw(st.integers(0, len(content)))
-    whole = max(n for n in range(len(parts) + 1) if sum(map(len, parts[:n])) <= size)
-    found = read_batches(content[:size], 0, {}, 3)
-    assert list(found.messages) == messages([each for own, _ in written[:whole] for each in own])
-    assert found.next_offset == (written[whole - 1][0][-1].offset + 1 if whole else 0)
+    uncut = max(n for n in range(len(parts) + 1) if sum(map(len, parts[:n])) <= size)
+    decoded = read_batches(content[:size], 0, {}, 3)
+    assert list(decoded.messages) == messages([each for own, _ in written[:uncut] for each in own])
+    assert decoded.next_offset == (written[uncut - 1][0][-1].offset + 1 if uncut else 0)
 
 
 @given(batches(), st.data())
@@ -98,11 +98,11 @@ def test_a_damaged_byte_is_refused_or_changes_nothing(
     at = data.draw(st.integers(0, len(content) - 1))
     content[at] ^= data.draw(st.integers(1, 255))
     try:
-        found = [(each.value, each.key) for each in read(bytes(content))]
+        decoded = [(each.value, each.key) for each in read(bytes(content))]
     except (CorruptBatchError, UnsupportedClusterError):
         return
     expected = [(each.value, each.key) for each in messages(records)]
-    assert all(each in expected for each in found)
+    assert all(each in expected for each in decoded)
 
 
 @given(st.binary(max_size=200))
@@ -132,9 +132,9 @@ def test_times_that_the_broker_set_and_a_batch_that_compaction_left_empty() -> N
     """The newest time of the batch is each record's then; offsets go on behind what is no longer there."""
     set_by_broker = batch([Written(3, b"a", time=5), Written(4, b"b", time=6)], append_time=9_000)
     emptied = batch([], base=5, last=9)
-    found = read_batches(set_by_broker + emptied, 0, {}, 0)
-    assert [message.timestamp for message in found.messages] == [9.0, 9.0]
-    assert found.next_offset == 10
+    decoded = read_batches(set_by_broker + emptied, 0, {}, 0)
+    assert [message.timestamp for message in decoded.messages] == [9.0, 9.0]
+    assert decoded.next_offset == 10
 
 
 @pytest.mark.parametrize(
