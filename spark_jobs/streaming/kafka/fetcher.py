@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from springline.spark_jobs.streaming.errors import (
+    CorruptBatchError,
     LogUnavailableError,
     MessagesLostError,
     ProtocolError,
@@ -45,6 +46,7 @@ _MAX_BYTES = 4 << 20  # of a response; of a batch that is larger, all
 _MAX_REST_BYTES = 64 << 20  # of all that is kept for later reads
 _ANSWER_SECONDS = 20.0  # without a byte, after which another connection is opened
 _RETRY_SECONDS = 0.1
+_ATTEMPTS = 3  # fetches of a batch that is damaged each time
 
 _Address = tuple[str, int]
 _Place = tuple[str, int]
@@ -74,6 +76,14 @@ class _Pending(NamedTuple):
     address: _Address
     connection: BrokerConnection
     number: int
+
+
+def _corrupt_error(place: _Place, position: int, error: CorruptBatchError) -> CorruptBatchError:
+    topic, partition = place
+    return CorruptBatchError(
+        f"{topic}[{partition}], from offset {position} on: {error}; if another consumer cannot read it either, restore "
+        "the partition from a replica, or delete its records up to the offset behind the batch"
+    )
 
 
 class RecordFetcher:
@@ -108,6 +118,7 @@ class RecordFetcher:
                 yield messages
         until = time.monotonic() + self._timeout
         pending: _Pending | None = None
+        damaged = 0
         try:
             while position < to:
                 try:
@@ -115,8 +126,10 @@ class RecordFetcher:
                     pending = None
                     self._check(place, position, answer.error)
                     messages, next_offset = read_batches(answer.records, position, answer.aborted, number)
-                except (OSError, ProtocolError, _RetriableError) as error:
+                except (OSError, ProtocolError, _RetriableError, CorruptBatchError) as error:
                     pending = None
+                    if isinstance(error, CorruptBatchError) and (damaged := damaged + 1) >= _ATTEMPTS:
+                        raise _corrupt_error(place, position, error) from error
                     self._recover(place, position, error, until)
                     continue
                 if next_offset > position:

@@ -12,8 +12,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from springline.spark_jobs.streaming.errors import CorruptBatchError
-
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Lengths = npt.NDArray[np.int32]
@@ -74,8 +72,10 @@ class MessageBatch(Sequence[Message]):
         data: the bytes that the parts of messages lie in.
         offsets: of each message, ascending.
         timestamps: of each, in milliseconds since 1970.
-        starts, lengths: of the values in `data`; a length below 0 is no value.
-        key_starts, key_lengths: of the keys, likewise.
+        starts: of the values in `data`.
+        lengths: of the values, in bytes; below 0: there is no value.
+        key_starts: of the keys in `data`.
+        key_lengths: of the keys, likewise.
         header_starts: where the headers of each begin: their number, then names and values, as in Kafka's records.
 
     Example:
@@ -123,7 +123,7 @@ class MessageBatch(Sequence[Message]):
     @overload
     def __getitem__(self, index: slice) -> MessageBatch: ...
     def __getitem__(self, index: int | slice) -> Message | MessageBatch:
-        """Return a message, or some as a batch; raises `CorruptBatchError` if headers are not as Kafka writes them."""
+        """Return a message, or some as a batch; without headers if they are not as Kafka writes them."""
         if isinstance(index, slice):
             arrays = (
                 self.offsets, self.timestamps, self.starts, self.lengths, self.key_starts, self.key_lengths,
@@ -151,17 +151,17 @@ class MessageBatch(Sequence[Message]):
         position = int(self.header_starts[index])
         if self.data[position] == 0:
             return NO_HEADERS
+        pairs = []
         try:
             count, position = read_varint(self.data, position)
-            pairs = []
             for _ in range(count):
                 size, position = read_varint(self.data, position)
-                name = self.data[position : position + size].tobytes().decode()
-                size, position = read_varint(self.data, position + size)
+                name = self.data[position : position + max(size, 0)].tobytes().decode(errors="backslashreplace")
+                size, position = read_varint(self.data, position + max(size, 0))
                 pairs.append((name, None if size < 0 else self.data[position : position + size].tobytes()))
                 position += max(size, 0)
-        except (IndexError, UnicodeDecodeError) as error:
-            raise CorruptBatchError(f"the headers of the record at offset {self.offsets[index]}: {error}") from error
+        except IndexError:  # its producer has written other headers than it says
+            return NO_HEADERS
         return Headers(pairs)
 
 

@@ -96,12 +96,12 @@ def _chunk_runs(batches: Iterable[MessageBatch]) -> Iterator[MessageRun]:
     size = 0
     for batch in batches:
         ends = np.cumsum(np.maximum(batch.lengths, 0) + 1, dtype=np.int64)
-        start = taken = 0
+        start = split_bytes = 0
         while start < len(batch):
-            stop = min(int(np.searchsorted(ends, taken + CHUNK_BYTES - size)) + 1, len(batch))
+            stop = min(int(np.searchsorted(ends, split_bytes + CHUNK_BYTES - size)) + 1, len(batch))
             parts.append(batch[start:stop])
-            size += int(ends[stop - 1]) - taken
-            start, taken = stop, int(ends[stop - 1])
+            size += int(ends[stop - 1]) - split_bytes
+            start, split_bytes = stop, int(ends[stop - 1])
             if size >= CHUNK_BYTES:
                 yield MessageRun(parts)
                 parts, size = [], 0

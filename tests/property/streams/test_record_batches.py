@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,6 +112,15 @@ def test_no_bytes_end_in_anything_but_a_refusal(content: bytes) -> None:
     """Random bytes, and random bytes as the records of a batch."""
     with suppress(CorruptBatchError, UnsupportedClusterError):
         assert isinstance(read(content), list)
+
+
+@given(st.binary(max_size=40))
+def test_headers_that_are_none_do_not_hide_their_message(content: bytes) -> None:
+    """A producer may have written anything there."""
+    single = MessageBatch.of([Message(7, b"value")])
+    data = np.concatenate([single.data, np.frombuffer(bytearray(content + b"\x80"), np.uint8)])
+    (message,) = replace(single, data=data, header_starts=np.array([single.data.size]))
+    assert (message.value, message.offset) == (b"value", 7)
 
 
 def test_records_of_aborted_transactions_are_passed_over() -> None:

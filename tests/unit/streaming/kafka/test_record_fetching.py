@@ -6,10 +6,12 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from types import SimpleNamespace
 
 import pytest
 
 from springline.spark_jobs.streaming.errors import (
+    CorruptBatchError,
     LogUnavailableError,
     MessagesLostError,
     UnknownTopicError,
@@ -17,6 +19,8 @@ from springline.spark_jobs.streaming.errors import (
 )
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.fetcher import RecordFetcher
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.runtime.message import Message, MessageBatch
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
 from tests.support.decoding.record_batches import Written, batch
 from tests.support.streams.fake_broker import Answer, FakeBroker, Reply
@@ -199,6 +203,44 @@ def test_a_port_of_something_else_is_an_error_soon() -> None:
         broker = FakeBroker(whole_log, address=server.getsockname()[:2])
         with fetcher_of(broker, 0.3) as fetcher, pytest.raises(LogUnavailableError, match="this is no port of Kafka"):
             read(fetcher, 0, 1)
+
+
+def test_a_damaged_batch_is_fetched_again_and_then_named() -> None:
+    """With its place: it may have been damaged on the way, or on the broker's disk."""
+    broken = Answer(BATCHES[0][:-1] + b"?", end=END)
+    with FakeBroker(after(broken, 2)).serving() as broker, fetcher_of(broker) as fetcher:
+        assert read(fetcher, 0, END) == list(range(END))
+    with FakeBroker(lambda partition, offset: broken).serving() as broker, fetcher_of(broker) as fetcher:
+        with pytest.raises(CorruptBatchError, match=r"rows\[0\], from offset 3 on: the batch at offset 0 has a wrong"):
+            read(fetcher, 3, END)
+        assert len(broker.fetches) == 3
+
+
+def test_what_cannot_be_read_in_batches_is_read_message_by_message(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """From where the batches end; a topic is tried once, and the log says why."""
+    asked: list[tuple[int, int]] = []
+
+    class Fetcher:
+        def fetch(self, topic: str, partition: int, start: int, to: int, *, number: int) -> Iterator[MessageBatch]:
+            asked.append((start, to))
+            yield MessageBatch.of([Message(at, b"", partition=number) for at in range(start, start + 2)])
+            raise UnsupportedClusterError("it has messages of the format v1")
+
+    def read_messages(topic: str, partition: int, start: int, to: int, *, number: int) -> Iterator[Message]:
+        asked.append((start, to))
+        yield from (Message(at, b"", partition=number) for at in range(start, to))
+
+    with closing(Kafka(Cluster("nowhere:1"))) as log:
+        monkeypatch.setattr(log, "_readers", SimpleNamespace(fetch=read_messages, close=lambda: None))
+        monkeypatch.setitem(log.__dict__, "_fetcher", Fetcher())
+        for start, to in ((3, 9), (9, 12)):
+            assert [message.offset for message in log.fetch("rows", 0, start, to)] == list(range(start, to))
+        log.__dict__.pop("_fetcher")
+    assert asked == [(3, 9), (5, 9), (9, 12)]
+    (warning,) = caplog.messages
+    assert warning == "rows is read message by message, which is slower: it has messages of the format v1"
 
 
 def test_addresses_of_a_cluster() -> None:
