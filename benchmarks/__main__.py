@@ -50,7 +50,7 @@ BENCHMARKS = {  # by folder, what each measures
         "join_unit": "one task of a join on one core: what a tuple costs as its state grows from 1 to 30 M tuples",
     },
     "backpressure": {
-        "backpressure": "the same under the platform's own modes on Kafka and Spark (full: 45 minutes)",
+        "backpressure": "the same under the platform's own modes on Kafka and Spark (full: half an hour)",
         "backpressure_simulation": "queue, latency and throughput under every mode of back-pressure, by simulation",
         "backpressure_stop": "what waits, and memory, while the consumer of a stream stands still for ten minutes",
     },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
 from springline.persistence.catalog.database import open_database
+from springline.persistence.monitoring.logs import LOGGER
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 from springline.testing.lines import LinesRunner
@@ -114,6 +116,21 @@ def _nothing_is_left_in_memory(tmp_path_factory: pytest.TempPathFactory) -> Iter
     """Commands that are run with a home in a test's folder make their cache elsewhere."""
     yield
     remove_memory_below(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(autouse=True)
+def _log_levels_are_restored() -> Iterator[None]:
+    """Commands that are called in the tests' own process choose the levels of a process that is theirs."""
+    before = {logger: logger.level for logger in _platform_loggers()}
+    yield
+    for logger in _platform_loggers():
+        if logger.level != (level := before.get(logger, logging.NOTSET)):
+            logger.setLevel(level)
+
+
+def _platform_loggers() -> list[logging.Logger]:
+    loggers = list(logging.root.manager.loggerDict.items())
+    return [logger for name, logger in loggers if name.startswith(LOGGER) and isinstance(logger, logging.Logger)]
 
 
 @pytest.fixture

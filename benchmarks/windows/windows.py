@@ -70,7 +70,7 @@ def run(size: str) -> Report:
 
 def _sizes(plain: Flows) -> list[Case]:
     """The same rows in messages of other sizes; fewer rows where each costs more."""
-    shares = {1: 20, 10: 4, 100: 1, 1_000: 1, 50_000: 1}
+    shares = {1: 80, 10: 4, 100: 1, 1_000: 1, 50_000: 1}
     cases = [Case("keys", "arrow", replace(plain, rows=plain.rows // share), each) for each, share in shares.items()]
     return cases + [Case("keys", form, replace(plain, rows=plain.rows // 4), 1) for form in ("csv", "json")]
 
@@ -102,7 +102,14 @@ def _goals(rate_of: dict[Side, float]) -> list[Goal]:
     arrow, csv = rate_of["Springline, keys", "arrow", SIZE], rate_of["Springline, keys", "csv", SIZE]
     texts, groups = rate_of["Springline, texts", "arrow", SIZE], rate_of["Springline, groups", "arrow", SIZE]
     hundred_queries = rate_of["Springline, a hundred queries", "arrow", SIZE]
+    single = {form: rate_of.get(("Springline, keys", form, 1), 0.0) for form in ("csv", "json")}
+    goals = [
+        _at_least("CSV, one row a message, M rows/s", single["csv"] / 1e6, 2.0),
+        _at_least("CSV, one row a message, against PyFlink", single["csv"] / rate_of[_FLINK], 6.0),
+        _at_least("JSON, one row a message, M rows/s", single["json"] / 1e6, 1.5),
+    ]
     return [
+        *(goals if all(single.values()) else []),  # the quick size does not measure them
         _at_least("Arrow, M rows/s", arrow / 1e6, 3.0),
         _at_least("CSV, M rows/s", csv / 1e6, 2.2),
         _at_least("Arrow against DuckDB's batch rate", arrow / rate_of[_DUCKDB], 0.75),
