@@ -29,7 +29,14 @@ from docs.generated_parts import table, wrap_prose
 from springline.persistence.profile import import_root
 
 _ROOT = Path(__file__).resolve().parent.parent
-PUBLIC = ("springline", "springline.errors", "springline.testing", "springline.stream_kinds", "springline.airflow")
+PUBLIC = (
+    "springline",
+    "springline.errors",
+    "springline.testing",
+    "springline.stream_kinds",
+    "springline.formats",
+    "springline.airflow",
+)
 _HEADINGS = {"Args": "Arguments", "Attributes": "Attributes", "Returns": "Returns", "Yields": "Yields"}
 _HEADINGS |= {"Raises": "Raises", "Example": "Example"}
 _SECTION = re.compile(rf"^({'|'.join(_HEADINGS)}):$", re.MULTILINE)

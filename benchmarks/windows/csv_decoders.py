@@ -25,7 +25,7 @@ from benchmarks.report import Goal, Report, Row
 from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows, encode_table
 from springline.spark_jobs.streaming.runtime.message import Message, MessageBatch
 from springline.spark_jobs.streaming.sources.chunk import Column, column_of
-from springline.spark_jobs.streaming.sources.decoder import chunks_of
+from springline.spark_jobs.streaming.sources.format import open_format
 from springline.spark_jobs.streaming.sources.layout import Layout
 
 MANY = 5_000  # rows of a message that holds many
@@ -118,10 +118,10 @@ def _goals(rows: Sequence[Row]) -> Iterator[Goal]:
 
 
 def _ours(layout: Layout, names: Sequence[str], rounds: Rounds) -> Callable[[], int]:
-    batches = [MessageBatch.of(messages) for messages in rounds]
+    batches, csv = [MessageBatch.of(messages) for messages in rounds], open_format(layout, names)
 
     def turn() -> int:
-        return sum(chunk.rows for batch in batches for chunk in chunks_of(layout, names, [batch], []))
+        return sum(chunk.rows for batch in batches for chunk in csv.chunks([batch], []))
 
     return turn
 

@@ -17,7 +17,6 @@ from springline.spark_jobs.streaming.examples.flights import TimedMessage
 from springline.spark_jobs.streaming.examples.netflow import Flows, flows_stream
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.sources.layout import Form
 from springline.spark_jobs.streaming.tracking.config import Delivery, TrackingConfig
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 
@@ -32,7 +31,7 @@ class Case:
     """
 
     name: str
-    form: Form
+    form: str
     flows: Flows
     size: int = SIZE
     queries: Mapping[str, str] = field(default_factory=lambda: {"flows": ONE})

@@ -23,7 +23,6 @@ from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows, flow
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.step import Input, Round, State
-from springline.spark_jobs.streaming.sources.layout import Form
 from springline.spark_jobs.streaming.windows.adhoc import AdHocPlanner, answer_from_states
 from springline.spark_jobs.streaming.windows.mapper import Mapper
 from springline.spark_jobs.streaming.windows.reducer import Reducer
@@ -113,18 +112,18 @@ def _goals(rows: Sequence[Row]) -> list[Goal]:
 # ---- our own
 
 
-def _versions(form: Form, queries: Mapping[str, str]) -> dict[str, Any]:
+def _versions(form: str, queries: Mapping[str, str]) -> dict[str, Any]:
     return {"queries": to_json_value(_registry(form, queries))}
 
 
-def _registry(form: Form, queries: Mapping[str, str]) -> QueryRegistry:
+def _registry(form: str, queries: Mapping[str, str]) -> QueryRegistry:
     registry = QueryRegistry.of([flows_stream(form)])
     for name, sql in queries.items():
         registry = registry.register(name, sql)
     return registry
 
 
-def _messages(flows: Flows, form: Form) -> list[Message]:
+def _messages(flows: Flows, form: str) -> list[Message]:
     return [Message(offset, value) for offset, value in enumerate(flows.messages(form))]
 
 
@@ -132,7 +131,7 @@ def _map_input(versions: Any, messages: list[Message]) -> Input:
     return Input("map", 0, Round(1, 1, _CLOCK, versions), messages, {0: (0, len(messages))})
 
 
-def _mapping(name: str, flows: Flows, form: Form, queries: Mapping[str, str]) -> Case:
+def _mapping(name: str, flows: Flows, form: str, queries: Mapping[str, str]) -> Case:
     """Rounds of the mapper over the same rows; each goes on with the state of the one before."""
     messages, versions, step = _messages(flows, form), _versions(form, queries), Mapper("flows", 2)
     state = [State()]

@@ -14,7 +14,7 @@ These names are public. Each is imported on first access, so that unused ones co
     Tracker                                tracks the records of a topology that is not Springline's
 
 The public API consists of the names in `__all__` of this package, and of `springline.errors`, `springline.testing`,
-`springline.airflow` and `springline.stream_kinds`. Every other name is private and may change.
+`springline.airflow`, `springline.stream_kinds` and `springline.formats`. Every other name is private and may change.
 
 Example:
     >>> from springline import Strategy

@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings
 
 import springline
 import springline.errors
+import springline.formats
 import springline.stream_kinds
 import springline.testing
 from docs.python_page import PUBLIC, describe_in_process
@@ -25,7 +26,7 @@ ROOT = project_folder()
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 NAMES = [
     (module, name)
-    for module in (springline, springline.testing, springline.stream_kinds)
+    for module in (springline, springline.testing, springline.stream_kinds, springline.formats)
     for name in module.__all__
     if inspect.isclass(getattr(module, name)) or inspect.isroutine(getattr(module, name))  # values have texts
 ]
@@ -113,7 +114,7 @@ def test_every_error_that_a_public_name_documents_is_public() -> None:
             assert error in public_names or hasattr(builtins, error), f"{name}: {error}"
 
 
-@pytest.mark.parametrize("module", ["springline.airflow", "springline.stream_kinds"])
+@pytest.mark.parametrize("module", ["springline.airflow", "springline.stream_kinds", "springline.formats"])
 def test_names_and_values_say_what_they_are(module: str) -> None:
     """Those for DAG files need Airflow, so a process of its own checks."""
     names = describe_in_process(module)["names"]
@@ -126,7 +127,7 @@ def test_the_summary_of_the_package_and_the_page_name_every_public_name() -> Non
     page = (ROOT / "docs" / "reference-python.md").read_text(encoding="utf-8")
     assert [name for _, name in NAMES if f"\n### {name}\n" not in page] == []
     assert [name for name in springline.errors.__all__ if f"\n| `{name}` |" not in page] == []
-    for module in (springline, springline.testing, springline.stream_kinds):
+    for module in (springline, springline.testing, springline.stream_kinds, springline.formats):
         summary = set(re.findall(r"\w+", (module.__doc__ or "").partition("Example:")[0]))
         assert set(module.__all__) <= summary, module.__name__
 

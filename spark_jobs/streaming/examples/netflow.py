@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 
-from springline.spark_jobs.streaming.sources.layout import Form
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
 
 BLOCK = 50_000  # rows that are generated together
@@ -63,7 +62,7 @@ class Flows:
             return self._block(0).slice(0, 0)
         return pa.concat_tables(drawn).slice(first - blocks[0] * BLOCK, last - first).combine_chunks()
 
-    def messages(self, form: Form = "csv", *, size: int = 5_000, units: int = 1, unit: int = 0) -> Iterator[bytes]:
+    def messages(self, form: str = "csv", *, size: int = 5_000, units: int = 1, unit: int = 0) -> Iterator[bytes]:
         """Yield all rows as messages of `size` rows; with `units` > 1, every `units`-th message, those of `unit`."""
         begin, block_rows, lines = 0, self.table(0, 0), list[bytes]()
         by_line = form != "arrow" and size < _BY_LINE
@@ -113,12 +112,12 @@ class Flows:
         return pa.array([(f"{i:x}." + "host-" * 6)[: max(int(length), 9)] for i, length in enumerate(lengths)])
 
 
-def flows_stream(form: Form = "csv", **settings: Any) -> Stream:
+def flows_stream(form: str = "csv", **settings: Any) -> Stream:
     """Return the stream `flows`; `settings` override its defaults."""
     return Stream("flows", FIELDS, "timestamp", "s", form, **settings)
 
 
-def encode_table(table: pa.Table, form: Form) -> bytes:
+def encode_table(table: pa.Table, form: str) -> bytes:
     """Encode a table as one message."""
     sink = pa.BufferOutputStream()
     if form == "csv":

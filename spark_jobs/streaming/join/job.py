@@ -43,7 +43,8 @@ from springline.spark_jobs.streaming.runtime.atomic_files import read_value, wri
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.stage import COMMAND, StageSpec
 from springline.spark_jobs.streaming.runtime.topic_union import union_name
-from springline.spark_jobs.streaming.sources.layout import fault_of_delimiter
+from springline.spark_jobs.streaming.sources.errors import InvalidFormatError
+from springline.spark_jobs.streaming.sources.format import open_format
 from springline.spark_jobs.streaming.sources.schema import RowKeys
 from springline.spark_jobs.streaming.tracking.config import FIRST_PROCESSOR
 
@@ -228,7 +229,7 @@ def declare_join(name: str, keys: JoinJobKeys) -> JoinJob:
         raise InvalidJobError("migration_cost_weights: expected three numbers that add up to 1")
     left, right = _source_of("left", keys.left, "l"), _source_of("right", keys.right, "r")
     if left.topic == right.topic and not _is_same_source(left, right):
-        raise InvalidJobError("left and right read the same topic: declare the same fields, format and delimiter")
+        raise InvalidJobError("left and right read the same topic: declare the same fields, format and options")
     try:
         condition = Condition.of(left.relation, right.relation, keys.on, keys.select)
         strategy = keys.strategy if keys.strategy == DEFAULT_STRATEGY else STRATEGIES.check(keys.strategy)
@@ -250,16 +251,16 @@ KIND = Kind("join", JoinJobKeys, declare_join)
 
 
 def _source_of(side: str, keys: SideKeys, alias: str) -> RelationSource:
-    if fault := fault_of_delimiter(keys.delimiter):
-        raise InvalidJobError(f"{side}: {fault}")
     try:
         relation = Relation.of(keys.alias or alias, keys.fields)
-    except InvalidRelationError as error:
+        source = RelationSource(keys.topic, relation, keys.format, keys.format_options)
+        open_format(source.layout, source.layout.fields)
+    except (InvalidRelationError, InvalidFormatError) as error:
         raise InvalidJobError(f"{side}: {error}") from error
-    return RelationSource(keys.topic, relation, keys.format, keys.delimiter)
+    return source
 
 
 def _is_same_source(left: RelationSource, right: RelationSource) -> bool:
     """Whether both sides decode the same rows; CSV depends on the order of the fields."""
     fields = [list(side.relation.fields.items()) for side in (left, right)]
-    return fields[0] == fields[1] and (left.form, left.delimiter) == (right.form, right.delimiter)
+    return fields[0] == fields[1] and (left.format, left.format_options) == (right.format, right.format_options)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,6 +36,7 @@ from springline.spark_jobs.streaming.join.wire import (
 from springline.spark_jobs.streaming.runtime.message import MessageBatch
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Output, State
 from springline.spark_jobs.streaming.sources.decoder import rows_of
+from springline.spark_jobs.streaming.sources.format import open_format
 from springline.spark_jobs.streaming.sources.layout import Layout
 
 TABLE = "routing"  # the name of the table's version in rounds
@@ -54,24 +55,26 @@ class RelationSource:
 
     topic: str
     relation: Relation
-    form: str = "csv"
-    delimiter: str = ","
+    format: str = "csv"
+    format_options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def layout(self) -> Layout:
         """The layout of the rows in messages."""
-        return Layout(self.form, self.relation.fields, self.delimiter)
+        return Layout(self.format, self.relation.fields, self.format_options)
 
     def as_json(self) -> dict[str, Any]:
         """Return the source as JSON, for the arguments of a step."""
-        raw: dict[str, Any] = to_json_value(_SourceSpec(self.topic, self.relation.spec, self.form, self.delimiter))
+        raw: dict[str, Any] = to_json_value(
+            _SourceSpec(self.topic, self.relation.spec, self.format, self.format_options)
+        )
         return raw
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> RelationSource:
         """The inverse of `as_json`; raises `InvalidRelationError` and `DecodeError`."""
         spec = from_json_value(_SourceSpec, raw, "a side of a join")
-        return RelationSource(spec.topic, spec.relation.relation, spec.form, spec.delimiter)
+        return RelationSource(spec.topic, spec.relation.relation, spec.format, spec.format_options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +83,8 @@ class _SourceSpec:
 
     topic: str
     relation: RelationSpec
-    form: str
-    delimiter: str
+    format: str
+    format_options: Mapping[str, Any]
 
 
 class RoutingCondition(Protocol):
@@ -124,8 +127,13 @@ class Router:
         *,
         expires: bool = False,
     ) -> None:
-        self._sources = (left, right)
         self._is_self_join = left.topic == right.topic
+        needed = [set(condition.fields(side)) for side in SIDES]  # by side
+        if self._is_self_join:  # every row is one of both
+            needed = [needed[0] | needed[1]] * len(SIDES)
+        self._formats = [
+            open_format(source.layout, needed[side]) for side, source in zip(SIDES, (left, right), strict=True)
+        ]
         self._units = units
         self._tasks = tasks
         self._condition = condition
@@ -147,8 +155,7 @@ class Router:
         dead: list[DeadLetter] = []
         for first, read in self._batches_by_side(step_input).items():
             sides = SIDES if self._is_self_join else (first,)
-            needed = {name for side in sides for name in self._condition.fields(side)}
-            decoded = rows_of(self._sources[first].layout, needed, read)
+            decoded = rows_of(self._formats[first], read)
             dead += decoded.dead
             rows, rest = _split_rows(decoded.table, state.runs.get(_BUFFERED[first], ()))
             buffered |= {_BUFFERED[first]: rest} if rest.num_rows else {}

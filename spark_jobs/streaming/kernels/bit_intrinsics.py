@@ -1,4 +1,4 @@
-"""CPU instructions on 8-byte words that numba does not provide."""
+"""CPU instructions on 8 and 32 bytes at once that numba does not provide."""
 
 from __future__ import annotations
 
@@ -40,6 +40,61 @@ def _count_zeros(typing_context: Any, word: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
+_WIDE = ir.VectorType(ir.IntType(8), 32)
+
+
+def _splat(byte: int) -> ir.Constant:
+    return ir.Constant(_WIDE, [byte] * 32)
+
+
+def _load_32(context: Any, builder: Any, signature: Any, data: Any, start: Any) -> Any:
+    array = context.make_array(signature.args[0])(context, builder, data)
+    address = cgutils.gep(builder, array.data, start)  # type: ignore[no-untyped-call]
+    return builder.load(builder.bitcast(address, _WIDE.as_pointer()), align=1)
+
+
+def _count_leading(builder: Any, flags: Any) -> Any:
+    """Return how many of 32 flags are set before the first that is not."""
+    others = builder.not_(builder.bitcast(flags, ir.IntType(32)))
+    return builder.zext(builder.cttz(others, ir.Constant(ir.IntType(1), 0)), ir.IntType(64))
+
+
+def _count_equal(typing_context: Any, data: Any, start: Any, other: Any) -> Any:
+    """Return how many of the 32 bytes at two positions are the same before the first that differs."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        one, two = (_load_32(context, builder, signature, arguments[0], each) for each in arguments[1:])
+        return _count_leading(builder, builder.icmp_unsigned("==", one, two))
+
+    return types.int64(data, types.int64, types.int64), generate
+
+
+def _count_digits(typing_context: Any, data: Any, start: Any) -> Any:
+    """Return how many of the 32 bytes at a position are digits before the first that is none."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        digits = builder.sub(_load_32(context, builder, signature, *arguments), _splat(48))
+        return _count_leading(builder, builder.icmp_unsigned("<", digits, _splat(10)))
+
+    return types.int64(data, types.int64), generate
+
+
+def _count_plain(typing_context: Any, data: Any, start: Any) -> Any:
+    """Return how many of the 32 bytes at a position precede the first quote, backslash or control character."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        text = _load_32(context, builder, signature, *arguments)
+        plain = builder.icmp_unsigned(">=", text, _splat(32))
+        for byte in (34, 92):
+            plain = builder.and_(plain, builder.icmp_unsigned("!=", text, _splat(byte)))
+        return _count_leading(builder, plain)
+
+    return types.int64(data, types.int64), generate
+
+
 load_8: Any = intrinsic(_load_8)
 count_ones: Any = intrinsic(_count_ones)
 count_zeros: Any = intrinsic(_count_zeros)
+count_equal: Any = intrinsic(_count_equal)
+count_digits: Any = intrinsic(_count_digits)
+count_plain: Any = intrinsic(_count_plain)

@@ -1,6 +1,6 @@
-"""Decoder of Arrow IPC streams to chunks of rows, or to tables.
+"""Decoder of Arrow IPC streams to chunks of rows.
 
-Each column of the projection must exist once, with a compatible type; other columns may vary. Checks that Arrow does
+Each projected column must exist once, with a compatible type; other columns may vary. Checks that Arrow does
 not make when reading are made here before any value is used: texts must be UTF-8, and indices within their dictionary.
 """
 
@@ -17,6 +17,7 @@ from springline.spark_jobs.streaming.kernels.hash_tables import Ints
 from springline.spark_jobs.streaming.runtime.message import MessageBatch, MessageRun
 from springline.spark_jobs.streaming.runtime.step import DeadLetter
 from springline.spark_jobs.streaming.sources.chunk import Chunk, Source, column_of
+from springline.spark_jobs.streaming.sources.format import Format
 from springline.spark_jobs.streaming.sources.layout import ARROW_TYPES, Layout
 
 CHUNK_ROWS = 65_536
@@ -31,33 +32,16 @@ class _ArrowMessage(NamedTuple):
     table: pa.Table
 
 
-def arrow_chunks(
-    layout: Layout, projection: Sequence[str], batches: Iterable[MessageBatch], dead: list[DeadLetter]
-) -> Iterator[Chunk]:
-    """Yield the rows of Arrow IPC streams; each chunk has several messages with the same schema."""
-    for messages, table in _tables(layout, projection, batches, dead):
-        firsts = np.concatenate([[0], np.cumsum([each.table.num_rows for each in messages])[:-1]]).astype(np.int64)
-        run = MessageRun([each.batch for each in messages])
-        source = Source(run, firsts, _original_rows(run, firsts))
-        columns = {name: column_of(table.column(name)) for name in table.column_names}
-        yield Chunk(columns, source, np.arange(table.num_rows))
+class Arrow(Format):
+    """Rows as record batches in an Arrow IPC stream, one a message."""
 
-
-def arrow_tables(
-    layout: Layout, projection: Sequence[str], batches: Iterable[MessageBatch], dead: list[DeadLetter]
-) -> Iterator[pa.Table]:
-    """Yield the rows of Arrow IPC streams as int64, double without NaN, or string."""
-    for _, table in _tables(layout, projection, batches, dead):
-        yield pa.table([_plain(column) for column in table.columns], names=table.column_names)
-
-
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column without a dictionary, with NaN replaced by null."""
-    if pa.types.is_dictionary(column.type):
-        return column.cast(pa.string())
-    if pa.types.is_floating(column.type) and pc.any(odd := pc.is_nan(column)).as_py():
-        return pc.if_else(pc.fill_null(odd, False), pa.scalar(None, column.type), column)
-    return column
+    def chunks(self, batches: Iterable[MessageBatch], dead: list[DeadLetter]) -> Iterator[Chunk]:
+        for messages, table in _tables(self.layout, self.columns, batches, dead):
+            firsts = np.concatenate([[0], np.cumsum([each.table.num_rows for each in messages])[:-1]]).astype(np.int64)
+            run = MessageRun([each.batch for each in messages])
+            source = Source(run, firsts, _original_rows(run, firsts))
+            columns = {name: column_of(table.column(name)) for name in table.column_names}
+            yield Chunk(columns, source, np.arange(table.num_rows))
 
 
 def _tables(
@@ -66,7 +50,7 @@ def _tables(
     """Yield several messages with the same schema, and their rows in the types of the declaration."""
     messages: list[_ArrowMessage] = []
     rows = 0
-    for one in (batch[index : index + 1] for batch in batches for index in range(len(batch))):
+    for one in (batch[index : index + 1] for batch in batches for index in np.flatnonzero(batch.lengths >= 0).tolist()):
         table = _try_table(one, dead, "not an Arrow stream", lambda: _table(one[0].value, projection))  # noqa: B023
         if table is None:
             continue

@@ -158,7 +158,7 @@ def column_of(source_array: pa.ChunkedArray | pa.Array) -> Column:
 
 
 def array_of(column: Column) -> pa.Array:
-    """Convert a column to an Arrow array of int64, double or string, with a copy of the data."""
+    """Convert a column to an Arrow array of int64, double or string; the bytes of texts are copied if they lie apart."""
     if isinstance(column, NumberColumn):
         return pa.array(column.values.copy(), mask=~column.valid if column.valid.size else None)
     if isinstance(column, DictionaryColumn):
@@ -167,8 +167,11 @@ def array_of(column: Column) -> pa.Array:
     lengths = np.maximum(column.lengths, 0)
     offsets = np.zeros(lengths.size + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    packed = np.empty(int(offsets[-1]), np.uint8)
-    gather(column.data, column.starts, lengths, offsets, packed)
+    if lengths.size and (column.starts == column.starts[0] + offsets[:-1]).all():
+        packed = column.data[column.starts[0] : column.starts[0] + offsets[-1]]
+    else:
+        packed = np.empty(int(offsets[-1]), np.uint8)
+        gather(column.data, column.starts, lengths, offsets, packed)
     null = column.lengths < 0
     valid = pa.array(~null).buffers()[1] if null.any() else None
     kind, ends = (pa.string(), offsets.astype(np.int32)) if offsets[-1] < 2**31 else (pa.large_string(), offsets)

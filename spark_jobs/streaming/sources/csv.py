@@ -8,41 +8,59 @@ empty line is not a row.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from springline.spark_jobs.streaming.kernels.hash_tables import Ints
 from springline.spark_jobs.streaming.runtime.message import MessageBatch
 from springline.spark_jobs.streaming.runtime.step import DeadLetter
 from springline.spark_jobs.streaming.sources.chunk import Chunk
 from springline.spark_jobs.streaming.sources.csv_kernels import read_rows, unescape_quotes
+from springline.spark_jobs.streaming.sources.errors import InvalidFormatError
+from springline.spark_jobs.streaming.sources.format import Format, FormatOptions
 from springline.spark_jobs.streaming.sources.layout import Layout
 from springline.spark_jobs.streaming.sources.text import KINDS, TEXT, ParseResult, RowBuffers, text_chunks
 
 
-def csv_chunks(
-    layout: Layout, projection: Sequence[str], batches: Iterable[MessageBatch], dead: list[DeadLetter]
-) -> Iterator[Chunk]:
-    """Yield the rows of the messages with the projected columns, in chunks; a chunk is valid until the next."""
-    return text_chunks(_CsvReader(layout, projection).read, layout, projection, batches, dead)
+class CsvOptions(FormatOptions, frozen=True):
+    """Keys of `format_options` of CSV."""
+
+    delimiter: Annotated[str, Meta(description="one ASCII character between the fields")] = ","
+
+
+class Csv(Format):
+    """Rows as lines, one or more in a message, with all fields in their order."""
+
+    Options = CsvOptions
+
+    def __init__(self, layout: Layout, columns: Sequence[str]) -> None:
+        super().__init__(layout, columns)
+        delimiter = self.options.delimiter
+        if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
+            raise InvalidFormatError(f"{delimiter!r} cannot be a delimiter: give one ASCII character, such as ';'")
+
+    def chunks(self, batches: Iterable[MessageBatch], dead: list[DeadLetter]) -> Iterator[Chunk]:
+        return text_chunks(_CsvReader(self).read, self, batches, dead)
 
 
 class _CsvReader:
-    """Reads the CSV of a layout; reuses the arrays with the positions of separators."""
+    """Reads the lines of messages; reuses the arrays with the positions of separators."""
 
-    def __init__(self, layout: Layout, projection: Sequence[str]) -> None:
-        names = list(layout.fields)
+    def __init__(self, csv: Csv) -> None:
+        names = list(csv.layout.fields)
         self._width = len(names)
-        self._delimiter = ord(layout.delimiter)
-        self._fields = np.array([names.index(name) for name in projection], np.int64)
-        self._kinds = np.array([KINDS[layout.fields[name]] for name in projection], np.int64)
+        self._delimiter = ord(csv.options.delimiter)
+        self._fields = np.array([names.index(name) for name in csv.columns], np.int64)
+        self._kinds = np.array([KINDS[csv.layout.fields[name]] for name in csv.columns], np.int64)
         self._places: npt.NDArray[np.int32] = np.empty(0, np.int32)
         self._row_ends: npt.NDArray[np.int32] = np.empty(0, np.int32)
 
     def read(self, joined: bytearray, ends: Ints, buffers: RowBuffers) -> ParseResult:
         """Read all rows of the messages."""
-        data = np.frombuffer(joined, np.uint8)
+        data = np.frombuffer(joined, np.uint8)[: ends[-1]]
         quoted = b'"' in joined
         if self._places.size < data.size + 8:
             self._places = np.empty(data.size + 8, np.int32)

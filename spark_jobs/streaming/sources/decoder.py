@@ -1,4 +1,4 @@
-"""Decoder of messages of any format to chunks of rows; unusable rows become dead letters.
+"""What windows and joins read of a topic: rows of any format, those of windows with times; others are dead letters.
 
 It reads only the projected columns, a few messages at a time. Neither that nor the division of rows into messages
 affects the rows, except that a dead letter holds rows of one message.
@@ -6,7 +6,7 @@ affects the rows, except that a dead letter holds rows of one message.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -16,26 +16,11 @@ import pyarrow as pa
 from springline.spark_jobs.streaming.kernels.hash_tables import Flags, Ints
 from springline.spark_jobs.streaming.runtime.message import MessageBatch
 from springline.spark_jobs.streaming.runtime.step import DeadLetter
-from springline.spark_jobs.streaming.sources.arrow import arrow_chunks, arrow_tables
 from springline.spark_jobs.streaming.sources.chunk import Chunk, DictionaryColumn, NumberColumn, array_of
-from springline.spark_jobs.streaming.sources.csv import csv_chunks
 from springline.spark_jobs.streaming.sources.digit_kernels import read_times
-from springline.spark_jobs.streaming.sources.json import json_chunks
-from springline.spark_jobs.streaming.sources.layout import ARROW_TYPES, Layout
+from springline.spark_jobs.streaming.sources.format import Format
+from springline.spark_jobs.streaming.sources.layout import ARROW_TYPES
 from springline.spark_jobs.streaming.sources.schema import MICROS, UNIT_MICROS, Stream, to_micros
-
-_FORMS = {"csv": csv_chunks, "arrow": arrow_chunks, "json": json_chunks}
-
-
-def chunks_of(
-    layout: Layout, projection: Collection[str], batches: Iterable[MessageBatch], dead: list[DeadLetter]
-) -> Iterator[Chunk]:
-    """Yield the valid rows with the projected columns, in order and without times; a chunk is valid until the next.
-
-    If several fields of a row are invalid, the reason names the one that is declared first.
-    """
-    columns = tuple(name for name in layout.fields if name in projection)
-    return _FORMS[layout.form](layout, columns, batches, dead)
 
 
 class DecodedRows(NamedTuple):
@@ -45,32 +30,32 @@ class DecodedRows(NamedTuple):
     dead: list[DeadLetter]
 
 
-def rows_of(layout: Layout, projection: Collection[str], batches: Iterable[MessageBatch]) -> DecodedRows:
-    """Return all rows of the messages with the projected columns, in the order of the fields; used by joins."""
-    schema = pa.schema([(name, ARROW_TYPES[kind]) for name, kind in layout.fields.items() if name in projection])
+def rows_of(row_format: Format, batches: Iterable[MessageBatch]) -> DecodedRows:
+    """Return all rows of the messages with the columns of the format; used by joins."""
+    schema = pa.schema([(name, ARROW_TYPES[row_format.layout.fields[name]]) for name in row_format.columns])
     dead: list[DeadLetter] = []
-    if layout.form == "arrow":
-        tables = list(arrow_tables(layout, schema.names, batches, dead))
-    else:
-        tables = [
-            pa.table([array_of(chunk.columns[name]) for name in schema.names], schema=schema)
-            for chunk in chunks_of(layout, projection, batches, dead)
-        ]
+    tables = [
+        pa.table([array_of(chunk.columns[name]) for name in schema.names], schema=schema)
+        for chunk in row_format.chunks(batches, dead)
+    ]
     return DecodedRows(pa.concat_tables(tables) if tables else schema.empty_table(), dead)
 
 
 @dataclass
 class Decoder:
-    """Decodes messages of a stream for windows, in a round with the given clock; adds dead letters to `dead`."""
+    """Decodes messages of a stream for windows, in a round with the given clock; adds dead letters to `dead`.
+
+    The format reads the field with the time, too.
+    """
 
     stream: Stream
-    projection: Collection[str]
+    row_format: Format
     clock: float
     dead: list[DeadLetter] = field(default_factory=list)
 
     def chunks(self, batches: Iterable[MessageBatch]) -> Iterator[Chunk]:
         """Yield the valid rows, in order."""
-        for raw in chunks_of(self.stream.layout, {*self.projection, self.stream.time}, batches, self.dead):
+        for raw in self.row_format.chunks(batches, self.dead):
             chunk = self._with_times(raw)
             if chunk.rows:
                 yield chunk

@@ -6,3 +6,7 @@ from springline.spark_jobs.streaming.errors import StreamError
 
 class InvalidStreamError(JobUsageError, StreamError):
     """Raised for a stream whose declaration is invalid."""
+
+
+class InvalidFormatError(JobUsageError, StreamError):
+    """Raised for a format that no package provides, or whose options or fields are invalid."""

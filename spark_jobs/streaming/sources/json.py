@@ -8,6 +8,7 @@ field of floats also as texts, as in results. No other JSON parser reads the lin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,24 +16,59 @@ from springline.spark_jobs.streaming.kernels.hash_tables import Ints
 from springline.spark_jobs.streaming.runtime.message import MessageBatch
 from springline.spark_jobs.streaming.runtime.step import DeadLetter
 from springline.spark_jobs.streaming.sources.chunk import Chunk
+from springline.spark_jobs.streaming.sources.errors import InvalidFormatError
+from springline.spark_jobs.streaming.sources.format import Format
 from springline.spark_jobs.streaming.sources.json_kernels import read_objects
 from springline.spark_jobs.streaming.sources.layout import Layout
 from springline.spark_jobs.streaming.sources.text import KINDS, MAX_LEVELS, ParseResult, RowBuffers, text_chunks
 
 
-def json_chunks(
-    layout: Layout, projection: Sequence[str], batches: Iterable[MessageBatch], dead: list[DeadLetter]
-) -> Iterator[Chunk]:
-    """Yield the rows of the messages with the projected columns, in chunks; a chunk is valid until the next."""
-    names = [name.encode() for name in projection]
-    joined_names = np.frombuffer(b"".join(names) + b"\0", np.uint8)
-    bounds = np.cumsum([0, *map(len, names)])
-    kinds = np.array([KINDS[layout.fields[name]] for name in projection], np.int64)
-    stack = np.empty(MAX_LEVELS - 1, np.uint8)  # levels inside an object
+class Json(Format):
+    """Rows as objects, each on a line, one or more in a message; a field `a.b` is `b` of the object `a`."""
 
-    def read(joined: bytearray, ends: Ints, buffers: RowBuffers) -> ParseResult:
-        data = np.frombuffer(joined, np.uint8).copy()
-        good, bad, slow_count = read_objects(data, joined_names, bounds, kinds, stack, *buffers)
+    def __init__(self, layout: Layout, columns: Sequence[str]) -> None:
+        super().__init__(layout, columns)
+        for outer in layout.fields:
+            if inner := next((name for name in layout.fields if name.startswith(f"{outer}.")), ""):
+                raise InvalidFormatError(f"{inner} is a field of the object {outer}, which is a field itself")
+        names = _names_of(self.columns)
+        self._names = np.frombuffer(b"".join(each.name for each in names) + b"\0", np.uint8)
+        self._bounds = np.cumsum([0, *(len(each.name) for each in names)])
+        self._places = np.array([each[1:] for each in names], np.int64).reshape(-1, 3).T.copy()
+        self._kinds = np.array([KINDS[layout.fields[name]] for name in self.columns], np.int64)
+
+    def chunks(self, batches: Iterable[MessageBatch], dead: list[DeadLetter]) -> Iterator[Chunk]:
+        return text_chunks(self._read, self, batches, dead)
+
+    def _read(self, joined: bytearray, ends: Ints, buffers: RowBuffers) -> ParseResult:
+        data = np.frombuffer(joined, np.uint8)
+        if b"\\" in joined:  # texts are unescaped in place, and dead letters keep them as they were
+            data = data.copy()
+        stack = np.empty(MAX_LEVELS - 1, np.uint8)  # levels inside an object
+        owners, nodes, columns = self._places
+        good, bad, slow_count = read_objects(
+            data, int(ends[-1]), self._names, self._bounds, owners, nodes, columns, self._kinds, stack, *buffers
+        )
         return ParseResult(good, bad, slow_count, data)
 
-    return text_chunks(read, layout, projection, batches, dead)
+
+class _Name(NamedTuple):
+    """A name that is wanted in the objects of a node: its value is a node or, if that is 0, a column."""
+
+    name: bytes
+    owner: int
+    node: int
+    column: int
+
+
+def _names_of(projection: Sequence[str]) -> list[_Name]:
+    """Return the names that lead to the projected columns: of `a.b`, both `a.b` itself and `b` of an object `a`."""
+    names: dict[tuple[int, str], _Name] = {}
+    for column, path in enumerate(projection):
+        *outer, last = path.split(".")
+        owner = 0
+        for name in outer:
+            owner = names.setdefault((owner, name), _Name(name.encode(), owner, len(names) + 1, column)).node
+        names[owner, last] = _Name(last.encode(), owner, 0, column)
+        names[0, path] = _Name(path.encode(), 0, 0, column)
+    return list(names.values())

@@ -1,7 +1,11 @@
 """JSON kernels for few of many fields: each line is checked to its last byte, but only projected fields are parsed.
 
-A line end is invalid inside any JSON token here, so no function reads beyond it. A negative position is a fault at
-`-1 - position`; the kind of the fault is returned separately.
+Rows of a topic mostly have the same names in the same order. So a name, with the blanks around it and its colon, is
+first compared with the one that followed in a row before, 32 bytes at a time, and is read only if it differs.
+
+A line end is invalid inside any JSON token here, so no function reads beyond it, but 32 bytes are loaded wherever a
+token may be: `text.PADDING` line ends follow the last line. A negative position is a fault at `-1 - position`; the kind of
+the fault is returned separately.
 """
 
 from __future__ import annotations
@@ -9,16 +13,16 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from springline.spark_jobs.streaming.kernels.bit_intrinsics import count_zeros, load_8
+from springline.spark_jobs.streaming.kernels.bit_intrinsics import count_digits, count_equal, count_plain
 from springline.spark_jobs.streaming.sources.digit_kernels import parse_decimal, parse_int, parse_int_exactly
 
 _NONE = -8  # no fault
 _NO_OBJECT, _TOO_DEEP, _SURROGATE, _TWICE = -3, -4, -5, -10  # faults of a row, see `text`
 _TEXT, _INT, _FLOAT, _NULL, _OTHER = 0, 1, 2, 3, 4  # kinds of a value; the first three as for columns
-_THREE, _TOP_BITS = np.uint64(3), np.uint64(0x8080808080808080)
-_ONES, _PRINTED = np.uint64(0x0101010101010101), np.uint64(0xE0E0E0E0E0E0E0E0)
-_QUOTES, _BACKSLASHES = np.uint64(0x2222222222222222), np.uint64(0x5C5C5C5C5C5C5C5C)
 _LITERALS = np.frombuffer(b"null" + b"true" + b"false" + b"NaN" + b"Infinity", np.uint8)
+
+_REMEMBERED = 512  # names of rows before, in their order
+_AHEAD = 4  # remembered names that a row may leave out
 
 
 @njit(cache=True, nogil=True)
@@ -54,15 +58,11 @@ def _scan_text(data, position):  # type: ignore[no-untyped-def]
     escaped = False
     position += 1
     while True:
-        while position + 8 <= data.size:  # to the next quote, backslash or control character, eight bytes at a time
-            word = load_8(data, position)
-            quotes, backslashes, controls = word ^ _QUOTES, word ^ _BACKSLASHES, word & _PRINTED
-            marks = (quotes - _ONES) & ~quotes | (backslashes - _ONES) & ~backslashes | (controls - _ONES) & ~controls
-            marks &= _TOP_BITS  # only the lowest set bit is reliable
-            if marks:
-                position += np.int64(count_zeros(marks) >> _THREE)
+        while True:
+            plain = count_plain(data, position)
+            position += plain
+            if plain < 32:
                 break
-            position += 8
         byte = data[position]
         if byte == 34:
             return position, escaped, _NONE
@@ -143,9 +143,11 @@ def _unescape(data, start, end):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _digits_end(data, position):  # type: ignore[no-untyped-def]
     """Return the position after the digits."""
-    while 48 <= data[position] <= 57:
-        position += 1
-    return position
+    while True:
+        digits = count_digits(data, position)
+        position += digits
+        if digits < 32:
+            return position
 
 
 @njit(cache=True, nogil=True)
@@ -242,9 +244,12 @@ def _scan_key(data, position):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _scan_nested(data, position, stack):  # type: ignore[no-untyped-def]
-    """Return the position after an object or list (negative: invalid), and the fault; `stack` holds its levels."""
-    depth = 0
+def _scan_nested(data, position, stack, depth):  # type: ignore[no-untyped-def]
+    """Return the position after an object or list (negative: invalid), and the fault.
+
+    `stack` holds its levels, from `depth` on, which are around it.
+    """
+    around = depth
     while True:
         position = _skip_blanks(data, position)  # a value must follow
         byte = data[position]
@@ -267,7 +272,7 @@ def _scan_nested(data, position, stack):  # type: ignore[no-untyped-def]
             if position < 0:
                 return position, fault
         while True:  # a value has ended
-            if depth == 0:
+            if depth == around:
                 return position, _NONE
             position = _skip_blanks(data, position)
             if data[position] == 44:
@@ -283,35 +288,78 @@ def _scan_nested(data, position, stack):  # type: ignore[no-untyped-def]
             position += 1
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _scan_plain(data, position):  # type: ignore[no-untyped-def]
+    """Scan what most values are: a whole number of fewer than 32 digits, or a text without escapes of fewer bytes.
+
+    Returns the position after it, 0 if it is something else, and its kind.
+    """
+    end, kind = np.int64(0), _TEXT
+    if data[position] == 34:
+        size = count_plain(data, position + 1)
+        if size < 32 and data[position + 1 + size] == 34:
+            end = position + size + 2
+    else:
+        kind = _INT
+        first = position + (data[position] == 45)
+        size = count_digits(data, first)
+        if 0 < size < 32 and (data[first] != 48 or size == 1):
+            after = data[first + size]
+            if after == 44 or after == 125:
+                end = first + size
+    return end, kind
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _is_same(data, position, other, size):  # type: ignore[no-untyped-def]
+    """Return whether the same `size` bytes are at two positions."""
+    while size > 32:
+        if count_equal(data, position, other) < 32:
+            return False
+        position += 32
+        other += 32
+        size -= 32
+    return count_equal(data, position, other) >= size
+
+
 @njit(cache=True, nogil=True)
-def _find_column(data, start, end, names, bounds):  # type: ignore[no-untyped-def]
-    """Return the index of the projected column with this name; -1 if there is none."""
-    for c in range(bounds.size - 1):
-        begin = bounds[c]
-        if bounds[c + 1] - begin != end - start:
+def _find_name(data, start, end, node, names, bounds, owners):  # type: ignore[no-untyped-def]
+    """Return the index of a name that is wanted in the objects of `node`; -1 if it is not."""
+    for n in range(owners.size):
+        begin = bounds[n]
+        if owners[n] != node or bounds[n + 1] - begin != end - start:
             continue
         i = 0
         while i < end - start and data[start + i] == names[begin + i]:
             i += 1
         if i == end - start:
-            return c
+            return n
     return -1
 
 
 @njit(cache=True, nogil=True)
 def read_objects(  # type: ignore[no-untyped-def]
-    data, names, bounds, kinds, stack, starts, lengths, ints, floats, valid, lines, faults, slow
-):
-    """Read the projected fields of the objects of all lines; `data` ends with a line end, and is modified.
+    data, size, names, bounds, owners, nodes, columns, kinds, stack,
+    starts, lengths, ints, floats, valid, lines, faults, slow,
+):  # fmt: skip
+    """Read the projected fields of the objects of all lines; `data` has `size` bytes and padding.
 
-    The name of column c lies in `names` from `bounds[c]` to `bounds[c + 1]`. Returns the numbers of good rows, of bad
-    rows, and of doubles that need a slower parser; `text.RowBuffers` describes the output arrays. A blank line is not a
-    row.
+    Objects whose names matter are nodes, the row is node 0. Name n lies in `names` from `bounds[n]` to `bounds[n + 1]`
+    and is wanted in the objects of node `owners[n]`: its value is the node `nodes[n]` or, if that is 0, the column
+    `columns[n]`, which is the first one below a node. Returns the numbers of good rows, of bad rows, and of doubles
+    that need a slower parser; `text.RowBuffers` describes the output arrays. A blank line is not a row.
     """
     row = good = bad = slow_count = 0
-    last_rows = np.full(kinds.size, -1, np.int64)
+    last_rows = np.full(kinds.size, -1, np.int64)  # in which a column had a value
+    last_node_rows = np.full(nodes.size + 1, -1, np.int64)
+    parents = np.empty(nodes.size + 1, np.int64)
+    places = np.empty(_REMEMBERED, np.int64)  # where remembered names lie, from after what precedes them
+    sizes = np.empty(_REMEMBERED, np.int64)  # up to their values
+    places_nodes = np.empty(_REMEMBERED, np.int64)  # the node of each
+    meanings = np.empty(_REMEMBERED, np.int64)  # which of `names` it is
+    remembered = 0
     position = 0
-    while position < data.size:
+    while position < size:
         begin = position
         position = _skip_blanks(data, begin)
         if data[position] == 10:
@@ -322,76 +370,126 @@ def read_objects(  # type: ignore[no-untyped-def]
         slow_before = slow_count
         for c in range(kinds.size):
             lengths[c, good] = -1
-            ints[c, good] = 0
-            floats[c, good] = 0.0
+            if kinds[c] == _INT:
+                ints[c, good] = 0
+            elif kinds[c] == _FLOAT:
+                floats[c, good] = 0.0
             valid[c, good] = False
-        if data[position] != 123:
-            position, broken = -1 - position, np.int64(_NO_OBJECT)
-        else:
-            position = _skip_blanks(data, position + 1)
-        if position >= 0 and data[position] == 125:
+        node = depth = upcoming = 0
+        is_first = True  # nothing of the innermost object was read
+        if data[position] == 123:
             position += 1
-        elif position >= 0:
-            while True:
-                position = _skip_blanks(data, position)
-                start = position + 1
-                position, stop, escaped, broken = _scan_key(data, position)
-                if position < 0:
+        else:
+            position, broken = -1 - position, np.int64(_NO_OBJECT)
+        while position >= 0:
+            n = -2
+            for i in range(upcoming, min(upcoming + _AHEAD, remembered)):
+                if places_nodes[i] == node and _is_same(data, position, places[i], sizes[i]):
+                    n = meanings[i]
+                    position += sizes[i]
+                    upcoming = i + 1
                     break
-                if escaped:
-                    stop = _unescape(data, start, stop)
-                c = _find_column(data, start, stop, names, bounds)
-                start = position = _skip_blanks(data, position)
-                if data[position] == 123 or data[position] == 91:
-                    kind, escaped = _OTHER, False
-                    position, broken = _scan_nested(data, position, stack)
+            if n == -2:
+                before = position
+                position = _skip_blanks(data, position)
+                if not (is_first and data[position] == 125):
+                    start = position + 1
+                    position, stop, escaped, broken = _scan_key(data, position)
+                    if position < 0:
+                        break
+                    if escaped:
+                        stop = _unescape(data, start, stop)
+                    n = _find_name(data, start, stop, node, names, bounds, owners)
+                    position = _skip_blanks(data, position)
+                    if not escaped and upcoming < _REMEMBERED:
+                        places[upcoming], sizes[upcoming] = before, position - before
+                        places_nodes[upcoming], meanings[upcoming] = node, n
+                        upcoming += 1
+                        remembered = max(remembered, upcoming)
+            else:
+                position = _skip_blanks(data, position)
+            is_first = False
+            if n >= 0 and nodes[n] and data[position] == 123:
+                if fault == _NONE and last_node_rows[nodes[n]] == row:
+                    fault = np.int64(_TWICE - columns[n])
+                parents[depth] = node
+                stack[depth] = 123
+                depth += 1
+                node = nodes[n]
+                last_node_rows[node] = row
+                is_first = True
+                position += 1
+                continue
+            if n > -2:
+                start = position
+                end, kind = _scan_plain(data, position)
+                escaped = False
+                if end:
+                    position = end
+                elif data[position] == 123 or data[position] == 91:
+                    kind = _OTHER
+                    position, broken = _scan_nested(data, position, stack, depth)
                 else:
                     position, kind, escaped, broken = _scan_scalar(data, position)
                 if position < 0:
                     break
-                if c >= 0:
-                    fits = kind == kinds[c] or kind == _NULL or (kind == _INT and kinds[c] == _FLOAT)
-                    stop = position
-                    if kind == _TEXT and kinds[c] == _FLOAT:
-                        last = _unescape(data, start + 1, position - 1) if escaped else position - 1
-                        if _is_named_number(data, start + 1, last):
-                            kind, fits = _FLOAT, True
-                            start, stop = start + 1, last
-                    if fault == _NONE and last_rows[c] == row:
+            if n >= 0:
+                c = columns[n]
+                fits = kind == _NULL or (nodes[n] == 0 and (kind == kinds[c] or (kind == _INT and kinds[c] == _FLOAT)))
+                stop = position
+                if kind == _TEXT and kinds[c] == _FLOAT and nodes[n] == 0:
+                    last = _unescape(data, start + 1, position - 1) if escaped else position - 1
+                    if _is_named_number(data, start + 1, last):
+                        kind, fits = _FLOAT, True
+                        start, stop = start + 1, last
+                if nodes[n]:
+                    if fault == _NONE and last_node_rows[nodes[n]] == row:
                         fault = np.int64(_TWICE - c)
-                    elif kind == _TEXT and fits:
-                        stop = position - 1
-                        if escaped:
-                            stop = _unescape(data, start + 1, stop)
-                        starts[c, good] = start + 1
-                        lengths[c, good] = stop - start - 1
-                    elif kinds[c] == _INT and kind == _INT:
-                        number, fits = parse_int(data, start, position)
-                        if not fits:
-                            number, fits = parse_int_exactly(data, start, position)
-                        ints[c, good] = number
-                        valid[c, good] = True
-                    elif kind != _NULL and fits:
-                        value, exact = parse_decimal(data, start, stop)
-                        floats[c, good] = value
-                        valid[c, good] = True
-                        if not exact and last_rows[c] != row:
-                            starts[c, good] = start
-                            lengths[c, good] = stop - start
-                            slow[slow_count, 0] = c
-                            slow[slow_count, 1] = good
-                            slow_count += 1
-                    if fault == _NONE and not fits:
-                        fault, detail, detail_length = np.int64(c), np.int64(start), np.int64(position - start)
+                    last_node_rows[nodes[n]] = row
+                elif fault == _NONE and last_rows[c] == row:
+                    fault = np.int64(_TWICE - c)
+                elif kind == _TEXT and fits:
+                    stop = position - 1
+                    if escaped:
+                        stop = _unescape(data, start + 1, stop)
+                    starts[c, good] = start + 1
+                    lengths[c, good] = stop - start - 1
+                elif kinds[c] == _INT and kind == _INT:
+                    number, fits = parse_int(data, start, position)
+                    if not fits:
+                        number, fits = parse_int_exactly(data, start, position)
+                    ints[c, good] = number
+                    valid[c, good] = True
+                elif kind != _NULL and fits:
+                    value, exact = parse_decimal(data, start, stop)
+                    floats[c, good] = value
+                    valid[c, good] = True
+                    if not exact and last_rows[c] != row:
+                        starts[c, good] = start
+                        lengths[c, good] = stop - start
+                        slow[slow_count, 0] = c
+                        slow[slow_count, 1] = good
+                        slow_count += 1
+                if fault == _NONE and not fits:
+                    fault, detail, detail_length = np.int64(c), np.int64(start), np.int64(position - start)
+                if nodes[n] == 0:
                     last_rows[c] = row
+            is_complete = False
+            while True:  # a value or an empty object has ended
                 position = _skip_blanks(data, position)
                 if data[position] == 44:
                     position += 1
-                    continue
-                if data[position] == 125:
-                    position += 1
-                else:
+                    break
+                if data[position] != 125:
                     position, broken = -1 - position, np.int64(_NO_OBJECT)
+                    break
+                position += 1
+                is_complete = depth == 0
+                if is_complete:
+                    break
+                depth -= 1
+                node = parents[depth]
+            if is_complete:
                 break
         if position >= 0:
             position = _skip_blanks(data, position)

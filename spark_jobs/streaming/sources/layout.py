@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
@@ -13,20 +13,24 @@ from springline.persistence.model.invisible_characters import find_invisible
 
 FieldType = Literal["int", "float", "text"]
 TimeUnit = Literal["s", "ms", "us", "ns", "iso"]
-Form = Literal["csv", "arrow", "json"]
 ARROW_TYPES: Mapping[str, pa.DataType] = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A message format and the fields of its rows; in CSV, the fields are in this order.
+    """How the rows of a topic lie in its messages.
 
-    In Arrow the field `time`, if one is named, may be a timestamp: it is converted to a number of the unit.
+    Args:
+        format: the name of the format, as an installed package provides it.
+        fields: the type of each field; in CSV they are in this order.
+        options: the table `format_options` of the declaration.
+        time: the field with the event time, if there is one: a format may convert its own timestamps to it.
+        unit: the unit of that field.
     """
 
-    form: str
-    fields: Mapping[str, str]
-    delimiter: str = ","
+    format: str
+    fields: Mapping[str, FieldType]
+    options: Mapping[str, Any] = field(default_factory=dict)
     time: str = ""
     unit: TimeUnit = "s"
 
@@ -42,9 +46,3 @@ def fault_of_fields(fields: Iterable[tuple[str, str]]) -> str:
         if kind not in get_args(FieldType):
             return f"{name} is {kind!r}; write int, float or text"
     return ""
-
-
-def fault_of_delimiter(delimiter: object) -> str:
-    """Return why a delimiter cannot separate CSV fields; empty if it can."""
-    fits = isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\r\n'
-    return "" if fits else f"{delimiter!r} cannot be a delimiter"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, get_args
 
 import msgspec
@@ -11,13 +11,12 @@ from msgspec import Meta
 
 from springline.persistence.model.invisible_characters import find_invisible
 from springline.persistence.model.toml_table import Delay, Name, Seconds, TomlTable
-from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
+from springline.spark_jobs.streaming.sources.errors import InvalidFormatError, InvalidStreamError
+from springline.spark_jobs.streaming.sources.format import open_format
 from springline.spark_jobs.streaming.sources.layout import (
     FieldType,
-    Form,
     Layout,
     TimeUnit,
-    fault_of_delimiter,
     fault_of_fields,
 )
 
@@ -54,8 +53,8 @@ class Stream:
     fields: tuple[Field, ...]
     time: str
     time_format: TimeUnit = "s"
-    format: Form = "csv"
-    delimiter: str = ","
+    format: str = "csv"
+    format_options: Mapping[str, Any] = field(default_factory=dict)
     min_event_time: float = MIN_EVENT_TIME
     max_event_time: float = MAX_EVENT_TIME
     max_future_skew: float | None = MAX_FUTURE_SKEW
@@ -74,16 +73,16 @@ class Stream:
             raise InvalidStreamError(
                 f"stream {self.name!r}: its time, {self.time!r}, is not one of its fields {', '.join(names)}"
             )
-        if self.time_format not in get_args(TimeUnit) or self.format not in get_args(Form):
-            raise InvalidStreamError(
-                f"stream {self.name!r}: time_format is one of {get_args(TimeUnit)}, format of {get_args(Form)}"
-            )
+        if self.time_format not in get_args(TimeUnit):
+            raise InvalidStreamError(f"stream {self.name!r}: time_format is one of {get_args(TimeUnit)}")
         if (self.time_format == "iso") != (self.types[self.time] == "text"):
             raise InvalidStreamError(
                 f"stream {self.name!r}: {self.time} is {self.types[self.time]}, with the time_format {self.time_format}"
             )
-        if fault := fault_of_delimiter(self.delimiter):
-            raise InvalidStreamError(f"stream {self.name!r}: {fault}")
+        try:
+            open_format(self.layout, names)
+        except InvalidFormatError as error:
+            raise InvalidStreamError(f"stream {self.name!r}: {error}") from error
         if min(self.lateness, self.adhoc_retention) < 0 or self.max_event_time <= self.min_event_time:
             raise InvalidStreamError(
                 f"stream {self.name!r}: lateness and adhoc_retention must not be negative, "
@@ -98,7 +97,7 @@ class Stream:
     @property
     def layout(self) -> Layout:
         """The layout of its rows."""
-        return Layout(self.format, self.types, self.delimiter, self.time, self.time_format)
+        return Layout(self.format, self.types, self.format_options, self.time, self.time_format)
 
     @property
     def meaning(self) -> list[Any]:
@@ -121,8 +120,12 @@ class RowKeys(TomlTable, frozen=True, kw_only=True):
             description='name and type of each field, such as `["price", "float"]`; of CSV in the order of the columns'
         ),
     ]
-    format: Annotated[Form, Meta(description="format of the messages")] = "csv"
-    delimiter: Annotated[str, Meta(description="one ASCII character between the fields of CSV")] = ","
+    format: Annotated[
+        str, Meta(description="format of the messages: csv, json, arrow, or one that an installed package adds")
+    ] = "csv"
+    format_options: Annotated[
+        dict[str, Any], Meta(description='options of the format, such as `{ delimiter = ";" }` of csv')
+    ] = {}
 
 
 class StreamKeys(RowKeys, frozen=True, kw_only=True):

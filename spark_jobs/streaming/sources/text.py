@@ -17,9 +17,10 @@ from springline.spark_jobs.streaming.kernels.texts import gather_lines
 from springline.spark_jobs.streaming.runtime.message import MessageBatch, MessageRun
 from springline.spark_jobs.streaming.runtime.step import DeadLetter
 from springline.spark_jobs.streaming.sources.chunk import Chunk, Column, NumberColumn, Source, TextColumn
-from springline.spark_jobs.streaming.sources.layout import Layout
+from springline.spark_jobs.streaming.sources.format import Format
 
 CHUNK_BYTES = 512 * 1024  # fits a core's cache
+PADDING = 64  # line ends after the messages, so that kernels may load many bytes anywhere
 TEXT, INT, FLOAT = 0, 1, 2
 KINDS = {"text": TEXT, "int": INT, "float": FLOAT}
 
@@ -82,10 +83,10 @@ Kernel = Callable[[bytearray, Ints, RowBuffers], ParseResult]
 
 
 def text_chunks(
-    kernel: Kernel, layout: Layout, projection: Sequence[str], batches: Iterable[MessageBatch], dead: list[DeadLetter]
+    kernel: Kernel, text_format: Format, batches: Iterable[MessageBatch], dead: list[DeadLetter]
 ) -> Iterator[Chunk]:
-    """Yield the good rows with the projected columns, in chunks; a chunk is valid until the next."""
-    reader = _TextReader(kernel, layout, projection, dead)
+    """Yield the good rows with the columns of the format, in chunks; a chunk is valid until the next."""
+    reader = _TextReader(kernel, text_format, dead)
     for run in _chunk_runs(batches):
         yield reader.chunk(run)
 
@@ -109,9 +110,12 @@ def _chunk_runs(batches: Iterable[MessageBatch]) -> Iterator[MessageRun]:
         yield MessageRun(parts)
 
 
-def joined_lines(run: MessageRun) -> tuple[bytearray, Ints]:
-    """Return the messages of text with a line end after each, without byte order marks, and where each ends."""
-    most = sum(batch.value_bytes + len(batch) for batch in run.batches)
+def joined_lines(run: MessageRun, padding: int = 0) -> tuple[bytearray, Ints]:
+    """Return the messages of text with a line end after each, without byte order marks, and where each ends.
+
+    After the last one, line ends follow as `padding`.
+    """
+    most = sum(batch.value_bytes + len(batch) for batch in run.batches) + padding
     joined, ends = bytearray(most), np.empty(len(run), np.int64)
     packed = np.frombuffer(joined, np.uint8)
     end = first = 0
@@ -119,25 +123,26 @@ def joined_lines(run: MessageRun) -> tuple[bytearray, Ints]:
         own = ends[first : first + len(batch)]
         end = gather_lines(batch.data, batch.starts, batch.lengths, packed, end, own)
         first += len(batch)
+    packed[end : end + padding] = 10
     del packed  # which keeps `joined` from being cut
-    del joined[end:]
+    del joined[end + padding :]
     return joined, ends
 
 
 class _TextReader:
     """Reads batches of messages into arrays that are reused for the next batch."""
 
-    def __init__(self, kernel: Kernel, layout: Layout, projection: Sequence[str], dead: list[DeadLetter]) -> None:
+    def __init__(self, kernel: Kernel, text_format: Format, dead: list[DeadLetter]) -> None:
         self._kernel = kernel
-        self._layout = layout
-        self._projection = projection
-        self._kinds = [KINDS[layout.fields[name]] for name in projection]
+        self._layout = text_format.layout
+        self._projection = text_format.columns
+        self._kinds = [KINDS[self._layout.fields[name]] for name in self._projection]
         self._dead = dead
         self._buffers: RowBuffers | None = None
 
     def chunk(self, messages: MessageRun) -> Chunk:
         """Read the rows of the messages; a line end is appended to each message, which adds no row if it had one."""
-        joined, ends = joined_lines(messages)
+        joined, ends = joined_lines(messages, PADDING)
         rows = joined.count(b"\n") + 1
         if self._buffers is None or self._buffers.lines.shape[0] < rows:
             self._buffers = RowBuffers.of(len(self._projection), rows + rows // 4)

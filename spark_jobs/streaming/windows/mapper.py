@@ -26,6 +26,7 @@ from springline.spark_jobs.streaming.kernels.hashing import mark_late_rows
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Output, State
 from springline.spark_jobs.streaming.sources.chunk import Chunk, Parts
 from springline.spark_jobs.streaming.sources.decoder import Decoder
+from springline.spark_jobs.streaming.sources.format import Format, open_format
 from springline.spark_jobs.streaming.sources.schema import MICROS, Stream
 from springline.spark_jobs.streaming.tracking.replay.message_mode import Spring
 from springline.spark_jobs.streaming.windows.aggregation.dictionary import DictionaryEncoder
@@ -65,7 +66,7 @@ class Mapper:
         before = from_json_value(SourceTime, scalars.get("time", {}), where).with_partitions(step_input.ranges, clock)
         coverage = current_coverage(scalars.get("coverage", {}), cubes, before.high)
         mapper_round = _MapperRound(queries, scalars, before, self._span)
-        decoder = Decoder(stream, projected_columns(cubes), clock)
+        decoder = Decoder(stream, queries.row_format, clock)
         for chunk in decoder.chunks(step_input.batches):
             mapper_round.add(chunk)
         buffers: dict[int, list[pa.RecordBatch]] = {unit: [] for unit in range(self._units)}
@@ -116,7 +117,8 @@ class Mapper:
             queries = {query.name: query for query in registry.queries(self._stream)}
             cubes = cubes_of(queries.values(), stream)
             closings = frozenset(closing_of(cube, queries[name].window) for cube in cubes for name in cube.queries)
-            self._cached_queries = (registry_json, _Queries(stream, cubes, closings))
+            row_format = open_format(stream.layout, {*projected_columns(cubes), stream.time})
+            self._cached_queries = (registry_json, _Queries(stream, row_format, cubes, closings))
         return self._cached_queries[1]
 
 
@@ -127,9 +129,10 @@ def tracked_mapper(stream: str, units: int) -> Spring:
 
 @dataclass(frozen=True)
 class _Queries:
-    """The cubes of all queries over a stream, and when windows close."""
+    """The cubes of all queries over a stream, the format that reads their columns, and when windows close."""
 
     stream: Stream
+    row_format: Format
     cubes: tuple[Cube, ...]
     closings: frozenset[WindowClosing]
 

@@ -6,9 +6,10 @@
     StageRun, JobRun               run a step, or a declared job, in this process: feed messages, read results
     MemoryLog, KilledError         the topics of such a run, as lists; and a simulated crash of its process
     StoreSuite, UnderStoreSuite    conformance tests of stores, to be subclassed
+    FormatSuite                    conformance tests of formats, to be subclassed
 
-Nothing here starts a server, Spark or Airflow. `pip install 'springline[testing]'` installs pytest, which only the two
-suites need; `StageRun`, `JobRun` and `MemoryLog` need `springline[streams]`.
+Nothing here starts a server, Spark or Airflow. `pip install 'springline[testing]'` installs pytest, which only the
+suites need; `StageRun`, `JobRun`, `MemoryLog` and `FormatSuite` need `springline[streams]`.
 
 Example:
     >>> from tempfile import TemporaryDirectory
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING
 from springline.extras import lazy_attributes
 
 if TYPE_CHECKING:
+    from springline.testing.format_suite import FormatSuite
     from springline.testing.job_run import JobRun, StageRun
     from springline.testing.lines import LinesRunner, lines_of, make_dataset
     from springline.testing.memory_log import KilledError, MemoryLog
@@ -34,11 +36,12 @@ if TYPE_CHECKING:
     from springline.testing.under_store_suite import UnderStoreSuite
 
 __all__ = [
-    "JobRun", "KilledError", "LinesRunner", "MemoryLog", "StageRun", "StoreSuite", "UnderStoreSuite", "lines_of",
-    "make_dataset", "platform_in",
+    "FormatSuite", "JobRun", "KilledError", "LinesRunner", "MemoryLog", "StageRun", "StoreSuite", "UnderStoreSuite",
+    "lines_of", "make_dataset", "platform_in",
 ]  # fmt: skip
 
 _MODULES = {
+    "FormatSuite": "springline.testing.format_suite",
     "JobRun": "springline.testing.job_run",
     "KilledError": "springline.testing.memory_log",
     "LinesRunner": "springline.testing.lines",

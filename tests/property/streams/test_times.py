@@ -15,6 +15,7 @@ from springline.spark_jobs.streaming.runtime.json_lines import encode_large, enc
 from springline.spark_jobs.streaming.runtime.message import Message, MessageBatch
 from springline.spark_jobs.streaming.runtime.step import DeadLetter
 from springline.spark_jobs.streaming.sources.decoder import Decoder
+from springline.spark_jobs.streaming.sources.format import open_format
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
 from springline.spark_jobs.streaming.sql.windowing import instant
 from tests.support.decoding.windows_job import ipc
@@ -41,7 +42,7 @@ def times(form: str, kind: str, time_format: str, *values: bytes) -> tuple[list[
     )  # type: ignore[arg-type]  # fmt: skip
     dead: list[DeadLetter] = []
     messages = [Message(offset, value) for offset, value in enumerate(values)]
-    chunks = Decoder(declared, {"t"}, 0.0, dead).chunks([MessageBatch.of(messages)])
+    chunks = Decoder(declared, open_format(declared.layout, {"t"}), 0.0, dead).chunks([MessageBatch.of(messages)])
     return [int(each) for chunk in chunks for each in chunk.times], dead
 
 

@@ -23,7 +23,8 @@ from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes, encode
 from springline.spark_jobs.streaming.runtime.message import Message, batches_of
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Output, Round, State
-from springline.spark_jobs.streaming.sources.decoder import chunks_of, rows_of
+from springline.spark_jobs.streaming.sources.decoder import rows_of
+from springline.spark_jobs.streaming.sources.format import open_format
 from springline.spark_jobs.streaming.windows.mapper import Mapper
 from tests.support.decoding.windows_job import FIELDS, Job, registry, stream
 
@@ -59,10 +60,11 @@ def decode(form: str, values: Sequence[bytes], *, windows: bool = False) -> Deco
     """By the decoder; with `windows` also by the steps of joins and windows, up to their results."""
     messages = [Message(offset, value) for offset, value in enumerate(values)]
     source = RelationSource("source", Relation("l", {each.name: each.type for each in FIELDS}), form)
-    table, dead = rows_of(source.layout, NAMES, batches_of(messages))
+    row_format = open_format(source.layout, NAMES)
+    table, dead = rows_of(row_format, batches_of(messages))
     table.validate(full=True)
     decoded = Decoded(table.to_pylist(), _dead_letters(dead))
-    for chunk in chunks_of(source.layout, NAMES, batches_of(messages), []):
+    for chunk in row_format.chunks(batches_of(messages), []):
         for row in chunk.source_rows:
             (letter,) = chunk.source.dead_letters(chunk.source_rows[chunk.source_rows == row], lambda row, place: "")
             decoded.originals.append((letter.offset, letter.value))

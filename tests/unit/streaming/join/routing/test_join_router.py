@@ -17,15 +17,16 @@ from springline.spark_jobs.streaming.join.wire import ROWS, Action, JoinSide, Ro
 from springline.spark_jobs.streaming.runtime.message import Message, MessageBatch
 from springline.spark_jobs.streaming.runtime.step import Input, Output, Round, State
 from springline.spark_jobs.streaming.sources.decoder import rows_of
+from springline.spark_jobs.streaming.sources.format import open_format
 
 FIELDS = {"key": "int", "price": "float", "name": "text"}
 
 
 def test_a_delimiter_at_the_end_of_lines_is_accepted():
     """As TPC's generators write them; only the columns that are wanted are read."""
-    layout = RelationSource("left", Relation("l", FIELDS), "csv", "|").layout
+    layout = RelationSource("left", Relation("l", FIELDS), "csv", {"delimiter": "|"}).layout
     batch = MessageBatch.of([Message(0, b"1|1.5|a|\n2|2|b|\n")])
-    assert rows_of(layout, ["name"], [batch]).table.to_pydict() == {"name": ["a", "b"]}
+    assert rows_of(open_format(layout, ["name"]), [batch]).table.to_pydict() == {"name": ["a", "b"]}
 
 
 ROWS_OF_FIVE = b"1,1,a\n2,0.5,b\n,3,c\n4,4,d\n1,5,e\n"

@@ -1,0 +1,169 @@
+"""Base class of formats that decode batches of messages to Arrow record batches."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from springline.spark_jobs.streaming.kernels.hash_tables import Ints
+from springline.spark_jobs.streaming.runtime.message import MessageBatch, MessageRun
+from springline.spark_jobs.streaming.runtime.step import DeadLetter
+from springline.spark_jobs.streaming.sources.chunk import Chunk, Source, column_of
+from springline.spark_jobs.streaming.sources.format import Format
+from springline.spark_jobs.streaming.sources.layout import ARROW_TYPES, Layout
+
+_MESSAGES = 8_192  # decoded at once
+_MAX_SHOWN = 60  # characters of a value in a reason
+_INTS = range(-(1 << 63), 1 << 63)
+
+
+class Decoded(NamedTuple):
+    """What a `BatchFormat` has read from a batch of messages.
+
+    Attributes:
+        rows: the valid rows, in the order of their messages, with the columns of the schema.
+        messages: for each row the index of its message in the batch; they ascend.
+        faults: by index of a message, why it has no rows.
+    """
+
+    rows: pa.RecordBatch
+    messages: Ints
+    faults: Mapping[int, str]
+
+
+class BatchFormat(Format):
+    """A format that decodes a batch of messages at a time, to an Arrow record batch.
+
+    Whatever `decode` raises for a batch, its messages are decoded one by one, and become dead letters if it raises
+    again. A message without a value is not passed to it.
+
+    Attributes:
+        schema: the columns to return: the fields that are read, as int64, double or string.
+    """
+
+    def __init__(self, layout: Layout, columns: Sequence[str]) -> None:
+        super().__init__(layout, columns)
+        self.schema = pa.schema([(name, ARROW_TYPES[layout.fields[name]]) for name in columns])
+
+    @abstractmethod
+    def decode(self, messages: MessageBatch) -> Decoded:
+        """Return the rows of some messages of one partition, whose bytes are in `data`, at `starts`, as `lengths`."""
+
+    def part(self, value: bytes, rows: Sequence[int]) -> bytes:
+        """Return a message with only these rows of a message, counted from 0: a dead letter of them.
+
+        If messages have several rows, override it: the whole message is returned.
+        """
+        return value
+
+    def chunks(self, batches: Iterable[MessageBatch], dead: list[DeadLetter]) -> Iterator[Chunk]:
+        for batch in batches:
+            filled = np.flatnonzero(batch.lengths >= 0)
+            own = batch if filled.size == len(batch) else batch[filled]
+            for first in range(0, len(own), _MESSAGES):
+                yield from self._chunks(own[first : first + _MESSAGES], dead)
+
+    def _chunks(self, messages: MessageBatch, dead: list[DeadLetter]) -> Iterator[Chunk]:
+        try:
+            rows, message_of_row, faults = decoded = self.decode(messages)
+            self._validate(decoded, len(messages))
+        except Exception as error:
+            if len(messages) > 1:
+                for index in range(len(messages)):
+                    yield from self._chunks(messages[index : index + 1], dead)
+            else:
+                dead.append(DeadLetter.of(messages[0], f"not {self.layout.format}: {type(error).__name__}: {error}"))
+            return
+        dead.extend(DeadLetter.of(messages[index], reason) for index, reason in sorted(faults.items()))
+        firsts = np.searchsorted(message_of_row, np.arange(len(messages)))
+        source = Source(MessageRun([messages]), firsts, self._original(messages, message_of_row, firsts))
+        columns = {name: column_of(rows.column(name)) for name in self.columns}
+        yield Chunk(columns, source, np.arange(rows.num_rows))
+
+    def _validate(self, decoded: Decoded, messages: int) -> None:
+        """Raise `ValueError` for what contradicts itself, and for values that Arrow does not check when it is made."""
+        rows, message_of_row, faults = decoded
+        if rows.schema.names != self.schema.names or rows.schema.types != self.schema.types:
+            raise ValueError(f"decode returned the columns {rows.schema}; expected {self.schema}")
+        rows.validate(full=True)
+        places = np.asarray(message_of_row)
+        if places.size != rows.num_rows or (places.size and not 0 <= places[0] <= places[-1] < messages):
+            raise ValueError("decode returned other messages than those of the rows")
+        if (np.diff(places) < 0).any() or np.isin(places, list(faults)).any():
+            raise ValueError("decode returned messages that do not ascend, or rows of a message with a fault")
+
+    def _original(self, messages: MessageBatch, message_of_row: Ints, firsts: Ints) -> Callable[[Ints], bytes]:
+        def original(rows: Ints) -> bytes:
+            index = int(message_of_row[rows[0]])
+            value = bytes(messages[index].value)
+            return self.part(value, (rows - firsts[index]).tolist())
+
+        return original
+
+
+def decode_records(schema: pa.Schema, messages: MessageBatch, read: Callable[[bytes], Mapping[str, Any]]) -> Decoded:
+    """Decode messages of one record each with a function from bytes to values by name.
+
+    A name that is missing is null, and so is NaN; a name that is not in the schema is ignored. Whatever `read` raises,
+    and a value of another type, is a fault of its message. An integer is a value of a field of doubles; a boolean is no
+    number.
+
+    Example:
+        >>> from springline.spark_jobs.streaming.runtime.message import Message
+        >>> values = [Message(0, b"3"), Message(1, b"x")]
+        >>> decoded = decode_records(
+        ...     pa.schema([("n", pa.int64())]), MessageBatch.of(values), lambda value: {"n": int(value)}
+        ... )
+        >>> decoded.rows.to_pylist(), decoded.faults
+        ([{'n': 3}], {1: "invalid literal for int() with base 10: b'x'"})
+    """
+    columns: list[list[Any]] = [[] for _ in schema]
+    places: list[int] = []
+    faults: dict[int, str] = {}
+    takers = [(name, _TAKERS[kind]) for name, kind in zip(schema.names, schema.types, strict=True)]
+    for index in range(len(messages)):
+        try:
+            record = read(bytes(messages[index].value))
+            row = [take(name, record.get(name)) for name, take in takers]
+        except Exception as error:  # whatever the bytes are
+            faults[index] = str(error) or type(error).__name__
+            continue
+        places.append(index)
+        for column, value in zip(columns, row, strict=True):
+            column.append(value)
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
+    return Decoded(pa.record_batch(arrays, schema=schema), np.array(places, np.int64), faults)
+
+
+def _take_int(name: str, value: Any) -> int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value in _INTS):
+        return value
+    raise _mismatch(name, "int", value)
+
+
+def _take_float(name: str, value: Any) -> float | None:
+    if value is None or value != value:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    raise _mismatch(name, "float", value)
+
+
+def _take_text(name: str, value: Any) -> str | None:
+    if value is None or (isinstance(value, str) and "\0" not in value):
+        return value
+    raise _mismatch(name, "text", value)
+
+
+def _mismatch(name: str, kind: str, value: Any) -> ValueError:
+    shown = repr(value)
+    return ValueError(f"{name} is no {kind}: {shown if len(shown) <= _MAX_SHOWN else f'{shown[:_MAX_SHOWN]}…'}")
+
+
+_TAKERS: Mapping[pa.DataType, Callable[[str, Any], Any]] = {
+    ARROW_TYPES["int"]: _take_int, ARROW_TYPES["float"]: _take_float, ARROW_TYPES["text"]: _take_text,
+}  # fmt: skip
