@@ -1,8 +1,8 @@
 """The public names for a package that adds a format of messages; `docs/howto.md` has a complete example.
 
-    BatchFormat, Decoded       the base class of a format, which decodes a batch of messages to an Arrow record batch
+    BatchFormat, Decoded       the base class of a format that decodes messages to Arrow record batches
     decode_records             decodes messages of one record each with a function from bytes to values by name
-    Format                     what the entry points of the group `springline.formats` name; compiled formats subclass it
+    Format                     what an entry point of the group `springline.formats` names: the base class of all
     Layout                     the fields of the rows, with their types, and the options of the format
     MessageBatch, Message      messages as arrays, and one of them
     FormatOptions              the base class of the table `format_options`

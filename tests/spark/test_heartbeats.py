@@ -36,10 +36,10 @@ def test_the_status_of_a_stage_is_from_the_reports_of_its_units(tmp_path: Path) 
     stages = heartbeat["stages"]
     assert stages["map"] == {
         "units": 3, "round": 8, "round_ended_at": 5.0, "counts": {"rows": 20}, "state_bytes": 2_000, "seconds": 0.25,
-        "newest_timestamp": 0.0, "lag": 9, "paused": True, "watermark": None,
+        "newest_timestamp": 0.0, "lag": 9, "slow_reading": "", "paused": True, "watermark": None,
     }  # fmt: skip
     assert stages["reduce"] == {
         "units": 2, "round": 0, "round_ended_at": 0, "counts": {}, "state_bytes": 0, "seconds": 0,
-        "newest_timestamp": 0, "lag": 0,
+        "newest_timestamp": 0, "lag": 0, "slow_reading": "",
         "paused": False, "watermark": None,
     }  # fmt: skip

@@ -88,10 +88,11 @@ def test_an_installed_policy_orders_the_queue(run_with: Callable[..., Run]) -> N
     assert "paper, smallest, value-density" in run("-m", "springline", "config", "list")
 
 
-def test_the_store_passes_the_suite(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("package", "file"), [("store", "sqlite_suite.py"), ("format", "msgpack_suite.py")])
+def test_a_package_passes_the_suite(package: str, file: str, tmp_path: Path) -> None:
     """Every fact of the conformance suite, in a process of its own."""
-    environment = installed("store", tmp_path)
+    environment = installed(package, tmp_path)
     environment["PYTHONPATH"] += f":{project_folder()}"
-    suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "store-source/sqlite_suite.py"]
+    suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{package}-source/{file}"]
     completed = subprocess.run(suite, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert completed.returncode == 0 and " passed" in completed.stdout, completed.stdout

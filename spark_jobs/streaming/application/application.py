@@ -142,6 +142,7 @@ def _stage_heartbeat(stage: Stage, folder: JobFolder, reports: Collection[UnitRe
         "state_bytes": sum(report.state.bytes for report in reports),
         "seconds": max((sum(report.round.seconds.values()) for report in reports), default=0),
         "newest_timestamp": max((report.round.newest_timestamp for report in reports), default=0),
+        "slow_reading": next((report.round.slow_reading for report in reports if report.round.slow_reading), ""),
         "lag": max((report.round.lag for report in reports), default=0),
         "watermark": min((mark for report in reports if (mark := report.round.gauges.get("watermark"))), default=None),
     }

@@ -46,6 +46,8 @@ def _table(jobs: list[JobStatus], settings: StreamSettings) -> Table:
         for stage, stage_status in status.stages.items():
             table.add_row(*first, stage, *_progress(stage_status))
             first = ["", "", "", ""]
+            if reason := stage_status.get("slow_reading"):
+                table.add_row("", literal_text(reason, style="yellow"))
         if not status.stages:
             table.add_row(*first)
         style = "red" if status.health in (Health.FAILED, Health.STALLED) else ""

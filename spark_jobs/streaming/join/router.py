@@ -131,8 +131,9 @@ class Router:
         needed = [set(condition.fields(side)) for side in SIDES]  # by side
         if self._is_self_join:  # every row is one of both
             needed = [needed[0] | needed[1]] * len(SIDES)
+        topics = 1 if self._is_self_join else len(SIDES)
         self._formats = [
-            open_format(source.layout, needed[side]) for side, source in zip(SIDES, (left, right), strict=True)
+            open_format(source.layout, needed[side], topics) for side, source in zip(SIDES, (left, right), strict=True)
         ]
         self._units = units
         self._tasks = tasks

@@ -270,6 +270,10 @@ class Kafka:
                 logger.warning("%s is read message by message, which is slower: %s", topic, error)
         yield from batches_of(self._readers.fetch(topic, partition, position, to, number=number))
 
+    def slow_reading(self, topic: str) -> str:
+        reasons = {part: self._message_wise[part] for part in topics_of(topic) if part in self._message_wise}
+        return "; ".join(f"{part} is read message by message: {reason}" for part, reason in reasons.items())
+
     def follow(self, topic: str, partition: int, start: int, seconds: float) -> Sequence[Message]:
         return self._readers.follow(*partition_of(topic, partition), start, seconds)
 

@@ -121,10 +121,10 @@ class MessageBatch(Sequence[Message]):
     @overload
     def __getitem__(self, index: int) -> Message: ...
     @overload
-    def __getitem__(self, index: slice) -> MessageBatch: ...
-    def __getitem__(self, index: int | slice) -> Message | MessageBatch:
+    def __getitem__(self, index: slice | Ints) -> MessageBatch: ...
+    def __getitem__(self, index: int | slice | Ints) -> Message | MessageBatch:
         """Return a message, or some as a batch; without headers if they are not as Kafka writes them."""
-        if isinstance(index, slice):
+        if isinstance(index, slice | np.ndarray):
             arrays = (
                 self.offsets, self.timestamps, self.starts, self.lengths, self.key_starts, self.key_lengths,
                 self.header_starts,

@@ -115,6 +115,9 @@ class MessageLog(Protocol):
         Reading them raises `MessagesLostError`, `LogUnavailableError`, `CorruptBatchError`.
         """
 
+    def slow_reading(self, topic: str) -> str:
+        """Return why a topic that was read here is read message by message; empty: it is read in batches."""
+
     def follow(self, topic: str, partition: int, start: int, seconds: float) -> Sequence[Message]:
         """Return the available messages from offset `start` on, or wait up to `seconds` for the first.
 

@@ -36,6 +36,7 @@ class RoundStatus:
     to read, by partition. `lag` is how many messages the stage had not admitted yet, `newest_timestamp` when the newest
     message that the round has read was appended (0: it had none), `ended_at` when the round ended (both times since
     1970), `seconds` the durations of its parts. `gauges` and `timer` are those of the step's output (`Output.timer`).
+    `slow_reading` is why the topic is read message by message; empty: it is read in batches.
     """
 
     incarnation: int = 1
@@ -48,6 +49,7 @@ class RoundStatus:
     seconds: Mapping[str, float] = field(default_factory=dict)
     gauges: Mapping[str, Any] = field(default_factory=dict)
     timer: float | None = 0.0
+    slow_reading: str = ""
 
 
 @dataclass(frozen=True)

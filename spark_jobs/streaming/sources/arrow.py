@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from springline.spark_jobs.streaming.kernels.hash_tables import Ints
 from springline.spark_jobs.streaming.runtime.message import MessageBatch, MessageRun

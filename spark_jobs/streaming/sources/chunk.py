@@ -158,7 +158,7 @@ def column_of(source_array: pa.ChunkedArray | pa.Array) -> Column:
 
 
 def array_of(column: Column) -> pa.Array:
-    """Convert a column to an Arrow array of int64, double or string; the bytes of texts are copied if they lie apart."""
+    """Convert a column to an Arrow array of int64, double or string; texts are copied if they lie apart."""
     if isinstance(column, NumberColumn):
         return pa.array(column.values.copy(), mask=~column.valid if column.valid.size else None)
     if isinstance(column, DictionaryColumn):

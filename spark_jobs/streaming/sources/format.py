@@ -12,14 +12,15 @@ A format is imported only when a table names it. Windows and joins decode every 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from springline.persistence.errors import ExtensionError
 from springline.persistence.extensions import Extensions
 from springline.persistence.model.toml_table import InvalidTableError, TomlTable, read_table
 from springline.spark_jobs.streaming.sources.errors import InvalidFormatError
-from springline.spark_jobs.streaming.sources.layout import Layout
+from springline.spark_jobs.streaming.sources.layout import Layout, is_metadata
 
 if TYPE_CHECKING:
     from springline.spark_jobs.streaming.runtime.message import MessageBatch
@@ -74,8 +75,12 @@ class Format(ABC):
         """
 
 
-def open_format(layout: Layout, projection: Collection[str]) -> Format:
-    """Return the format of a layout, which reads the projected fields; raises `InvalidFormatError`."""
+def open_format(layout: Layout, projection: Collection[str], topics: int = 1) -> Format:
+    """Return the format of a layout, which reads the projected fields; raises `InvalidFormatError`.
+
+    Fields from beside the values of messages are added by `sources.metadata`; `topics` is how many topics are read as
+    one.
+    """
     try:
         kind = FORMATS.load(layout.format)
     except ExtensionError as error:
@@ -84,8 +89,31 @@ def open_format(layout: Layout, projection: Collection[str]) -> Format:
         raise InvalidFormatError(
             f"format {layout.format!r} is {kind!r}; expected a subclass of springline.formats.Format"
         )
-    opened: Format = kind(layout, [name for name in layout.fields if name in projection])
-    return opened
+    fields = {name: field for name, field in layout.fields.items() if not is_metadata(name)}
+    content: Format = kind(replace(layout, fields=fields), [name for name in fields if name in projection])
+    columns = [name for name in layout.fields if name in projection]
+    if len(columns) == len(content.columns):
+        return content
+    from springline.spark_jobs.streaming.sources.metadata import Metadata  # its kernels are compiled
+
+    metadata = Metadata(layout, [name for name in columns if is_metadata(name)], topics)
+    return _WithMetadata(content, layout, columns, metadata.add)
+
+
+class _WithMetadata(Format):
+    """A format whose rows also have fields from beside the values of their messages."""
+
+    def __init__(
+        self, content: Format, layout: Layout, columns: Sequence[str], add: Callable[[Chunk, list[DeadLetter]], Chunk]
+    ) -> None:
+        self.layout = layout
+        self.columns = tuple(columns)
+        self.options = content.options
+        self._content = content
+        self._add = add
+
+    def chunks(self, batches: Iterable[MessageBatch], dead: list[DeadLetter]) -> Iterator[Chunk]:
+        return (self._add(chunk, dead) for chunk in self._content.chunks(batches, dead))
 
 
 def _read_options(model: type[FormatOptions], layout: Layout) -> FormatOptions:

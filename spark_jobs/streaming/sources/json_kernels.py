@@ -4,8 +4,8 @@ Rows of a topic mostly have the same names in the same order. So a name, with th
 first compared with the one that followed in a row before, 32 bytes at a time, and is read only if it differs.
 
 A line end is invalid inside any JSON token here, so no function reads beyond it, but 32 bytes are loaded wherever a
-token may be: `text.PADDING` line ends follow the last line. A negative position is a fault at `-1 - position`; the kind of
-the fault is returned separately.
+token may be: `text.PADDING` line ends follow the last line. A negative position is a fault at `-1 - position`; the kind
+of the fault is returned separately.
 """
 
 from __future__ import annotations

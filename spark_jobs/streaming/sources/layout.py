@@ -13,6 +13,10 @@ from springline.persistence.model.invisible_characters import find_invisible
 
 FieldType = Literal["int", "float", "text"]
 TimeUnit = Literal["s", "ms", "us", "ns", "iso"]
+HEADERS = "_headers."  # followed by the name of a header
+_METADATA: Mapping[str, tuple[FieldType, ...]] = {
+    "_key": ("text",), "_partition": ("int",), "_offset": ("int",), "_timestamp": ("int", "float"),
+}  # fmt: skip
 ARROW_TYPES: Mapping[str, pa.DataType] = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
 
 
@@ -29,7 +33,7 @@ class Layout:
     """
 
     format: str
-    fields: Mapping[str, FieldType]
+    fields: Mapping[str, str]
     options: Mapping[str, Any] = field(default_factory=dict)
     time: str = ""
     unit: TimeUnit = "s"
@@ -45,4 +49,11 @@ def fault_of_fields(fields: Iterable[tuple[str, str]]) -> str:
             return f"the name {name!r} has an invisible character"
         if kind not in get_args(FieldType):
             return f"{name} is {kind!r}; write int, float or text"
+        if name in _METADATA and kind not in _METADATA[name]:
+            return f"{name} is {kind!r}; write {' or '.join(_METADATA[name])}"
     return ""
+
+
+def is_metadata(name: str) -> bool:
+    """Return whether a field is beside the value of a message; `sources.metadata` lists them."""
+    return name in _METADATA or name.startswith(HEADERS)

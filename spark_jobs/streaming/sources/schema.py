@@ -125,7 +125,7 @@ class RowKeys(TomlTable, frozen=True, kw_only=True):
     ] = "csv"
     format_options: Annotated[
         dict[str, Any], Meta(description='options of the format, such as `{ delimiter = ";" }` of csv')
-    ] = {}
+    ] = msgspec.field(default_factory=dict)
 
 
 class StreamKeys(RowKeys, frozen=True, kw_only=True):

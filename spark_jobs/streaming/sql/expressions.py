@@ -70,6 +70,20 @@ def normalize(node: exp.Expr) -> exp.Expr:
     return node
 
 
+def path_of(node: exp.Expr) -> str:
+    """Return what a column or the parts of a column are written as, such as `user.id`; empty for anything else."""
+    if not isinstance(node, exp.Column | exp.Dot):
+        return ""
+    return ".".join(part.name for part in node.parts)
+
+
+def column_of_path(node: exp.Expr, name: str) -> exp.Column:
+    """Return the column of that name in place of a path, with the path's position in the text."""
+    column = exp.column(exp.to_identifier(name, quoted=True))
+    column.this.meta.update(next(node.find_all(exp.Identifier)).meta)
+    return column
+
+
 def _simplify(node: exp.Expr) -> exp.Expr:
     times = (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPNTZ, exp.DataType.Type.DATE)
     if isinstance(node, exp.Cast) and node.to.this in times and isinstance(node.this, exp.Literal):

@@ -16,14 +16,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from sqlglot import exp
 
 from springline.persistence.model.invisible_characters import find_invisible
 from springline.spark_jobs.streaming.sources.schema import Stream, to_micros
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
-from springline.spark_jobs.streaming.sql.expressions import Expression, canonical_sql, check_expression, normalize
+from springline.spark_jobs.streaming.sql.expressions import (
+    Expression,
+    canonical_sql,
+    check_expression,
+    column_of_path,
+    normalize,
+    path_of,
+)
 from springline.spark_jobs.streaming.sql.operations import Scope, Type
 from springline.spark_jobs.streaming.sql.text import SqlText
 from springline.spark_jobs.streaming.sql.windowing import CountWindow, Window, split_windowing
@@ -87,6 +94,7 @@ def _read_select(name: str, sql: str, text: SqlText, streams: Mapping[str, Strea
         raise text.error_at("write one SELECT")
     stream = _stream(text, select, streams)
     types: dict[str, Type] = {**stream.types, stream.time: "time"}
+    select = _with_paths(select, stream)
     counts_rows = isinstance(clause.window, CountWindow)
     reader = _SelectReader(stream, Scope(text, types, f"stream {stream.name!r}"), select, counts_rows=counts_rows)
     where = reader.where()
@@ -120,6 +128,16 @@ def _stream(text: SqlText, select: exp.Select, streams: Mapping[str, Stream]) ->
             table, f"there is no stream {table.name!r}; there is {', '.join(sorted(streams)) or 'none'}"
         )
     return streams[table.name]
+
+
+def _with_paths(select: exp.Select, stream: Stream) -> exp.Select:
+    """Replace `user.id`, or `stream.user.id`, by the field of that name if one is declared."""
+    names = {path: name for name in stream.types if "." in name for path in (name, f"{stream.name}.{name}")}
+
+    def resolve(part: exp.Expr) -> exp.Expr:
+        return column_of_path(part, names[path]) if (path := path_of(part)) in names else part
+
+    return cast(exp.Select, select.transform(resolve)) if names else select
 
 
 class _SelectReader:

@@ -47,6 +47,7 @@ function about(status, refresh) {
     h("p", { class: `summary verdict ${status.health.replaceAll(" ", "-")}`, role: status.health === "failed" ? "alert" : null },
       healthBadge(status.health), " ", healthReason(status)),
     status.error && status.error !== status.health_reason && h("p", { class: "wrong", role: "alert" }, status.error),
+    ...Object.values(status.stages).map((stage) => stage.slow_reading && h("p", { class: "wrong" }, `${stage.slow_reading}.`)),
     !status.may_change && h("p", { class: "refused" }, `Read-only: you may not edit the DAG ${status.dag_id}.`),
     tiles([
       ["lag", lag.messages === null || !alive ? "" : formatCount(lag.messages, "message")],

@@ -18,7 +18,13 @@ from springline.spark_jobs.streaming.join.errors import InvalidConditionError, I
 from springline.spark_jobs.streaming.join.wire import JoinSide
 from springline.spark_jobs.streaming.sources.layout import fault_of_fields
 from springline.spark_jobs.streaming.sql.evaluation import parts_of
-from springline.spark_jobs.streaming.sql.expressions import Expression, check_expression, normalize
+from springline.spark_jobs.streaming.sql.expressions import (
+    Expression,
+    check_expression,
+    column_of_path,
+    normalize,
+    path_of,
+)
 from springline.spark_jobs.streaming.sql.operations import Scope, Type
 from springline.spark_jobs.streaming.sql.text import Refusal, SqlText
 
@@ -106,7 +112,7 @@ class Names:
             if len(statements) != 1 or isinstance(statements[0], exp.Query | exp.Command):
                 raise sql.error_at(f"write {what}")
             node = normalize(statements[0])
-            return node.transform(lambda part: self._resolve(part, sql) if isinstance(part, exp.Column) else part)
+            return node.transform(lambda part: self._resolve(part, sql))
 
     def check_types(self, node: exp.Expr, text: str) -> Expression:
         """Check the types of a parsed expression; raises `InvalidConditionError`."""
@@ -114,11 +120,19 @@ class Names:
         with sql.translated_errors():
             return check_expression(node, Scope(sql, self.types, "the join", is_join=True))
 
-    def _resolve(self, column: exp.Column, sql: SqlText) -> exp.Expr:
-        alias, name = column.table, column.name
-        sides = [side for side in (self.left, self.right) if not alias or side.alias == alias]
-        if not sides or column.args.get("db"):
-            called = column.sql().rpartition(".")[0]
+    def _resolve(self, column: exp.Expr, sql: SqlText) -> exp.Expr:
+        """Qualify a column by its full name; `l.user.id` is the field `user.id` of the side l."""
+        if not (path := path_of(column)):
+            return column
+        alias, _, name = path.partition(".")
+        sides = [side for side in (self.left, self.right) if name and side.alias == alias]
+        if not sides:
+            sides = [side for side in (self.left, self.right) if path in side.fields or "." not in path]
+            alias, name = "", path
+        if isinstance(column, exp.Dot) and not any(name in side.fields for side in sides):
+            return column  # the column in it is none either
+        if not sides:
+            called = path.rpartition(".")[0]
             aliases = f"{self.left.alias} and {self.right.alias}"
             raise sql.error_at_node(column, f"there is no side {called!r}; the sides are {aliases}")
         owners = [side for side in sides if name in side.fields]
@@ -128,9 +142,7 @@ class Names:
         if len(owners) > 1:
             both = " or ".join(side.full_name(name) for side in owners)
             raise sql.error_at_node(column, f"both sides have a field {name!r}: write {both}")
-        resolved = exp.column(owners[0].full_name(name), quoted=True)
-        resolved.this.meta.update(column.this.meta)
-        return resolved
+        return column_of_path(column, owners[0].full_name(name))
 
 
 def _refusal(text: str) -> Refusal:

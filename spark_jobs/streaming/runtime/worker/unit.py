@@ -209,6 +209,7 @@ class StageWorker:
             seconds=seconds,
             gauges=notes["gauges"],
             timer=0.0 if result is None else result.output.timer,
+            slow_reading=self._log.slow_reading(self.stage.topic),
         )
         flow = Flow(notes["read"], notes["sent"], busy)
         totals = UnitTotals(notes["counts"], earlier.cpu + cpu, flow, (earlier.flow, *earlier.earlier_flows[:1]))

@@ -29,12 +29,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
 def test_a_job_that_runs_is_shown_with_its_stages(folder: JobFolder) -> None:
     """How long, how far, how far behind."""
     stage = {"round": 7, "round_ended_at": time.time(), "counts": {"rows": 1234, "late": 5}, "state_bytes": 2_000_000,
-             "seconds": 0.25, "newest_timestamp": 0.0, "lag": 42}  # fmt: skip
+             "seconds": 0.25, "newest_timestamp": 0.0, "lag": 42,
+             "slow_reading": "ticks is read message by message: it has messages of the format v1"}  # fmt: skip
     with folder.application_lock():
         times = {"heartbeat_at": time.time(), "started_at": time.time() - 3725}
         folder.write_heartbeat({"state": "running", "error": "", "pid": 7, "stages": {"map": stage}, **times})
         output_words = stream_output("list").split()
-    for word in ("ticks", "running", "1:02:05", "map", "7", "1,234", "42", "250", "2", "MB", "5"):
+    for word in ("ticks", "running", "1:02:05", "map", "7", "1,234", "42", "250", "2", "MB", "5", "v1"):
         assert word in output_words, word
 
 

@@ -35,6 +35,24 @@ def pairs(where: str, left: list[Any], right: list[Any]) -> int:
     return join_tasks.pairs.total()
 
 
+def test_a_field_of_an_object_is_a_path() -> None:
+    """After the alias of its side, or alone where one side has it; in quotes too."""
+    left = Relation("l", {"user.id": "int", "a": "int"})
+    right = Relation("r", {"of.user.at.id": "int", "a": "int", "_key": "text"})
+    for where in ("l.user.id = r.of.user.at.id", """user.id = of.user.at.id AND l."user.id" > 0 AND _key > 'k'"""):
+        condition = Condition.of(left, right, where, ["l.user.id AS one", "r.of.user.at.id", "l.a"])
+        assert type(condition.join_keys) is IntegerKey
+        assert condition.fields(JoinSide.LEFT) == ("user.id", "a")
+        assert "of.user.at.id" in condition.fields(JoinSide.RIGHT)
+    for where, message in (
+        ("l.user.name = r.a", "there is no field 'user.name' in l"),
+        ("x.user.id = r.a", "there is no side 'x.user'"),
+        ("l.a = r.b.c.d.e", "there is no"),
+    ):
+        with pytest.raises(InvalidConditionError, match=message):
+            Condition.of(left, right, where)
+
+
 @pytest.mark.parametrize(
     ("where", "kind", "reach", "checks"),
     [

@@ -57,7 +57,7 @@ def run_join(
     simulation: JoinSimulation, left: Sequence[Values], right: Sequence[Values], in_a_message: int = 5
 ) -> Counter[Any]:
     """The pairs of ids of these rows."""
-    write = WRITERS[simulation.job.left.form]
+    write = WRITERS[simulation.job.left.format]
     for topic, rows in (("left", left), ("right", right)):
         for first in range(0, len(rows), in_a_message):
             part = rows[first : first + in_a_message]

@@ -238,6 +238,12 @@ def test_what_cannot_be_read_in_batches_is_read_message_by_message(
         for start, to in ((3, 9), (9, 12)):
             assert [message.offset for message in log.fetch("rows", 0, start, to)] == list(range(start, to))
         log.__dict__.pop("_fetcher")
+        reason = "rows is read message by message: it has messages of the format v1"
+        assert (log.slow_reading("rows"), log.slow_reading("more+rows"), log.slow_reading("more")) == (
+            reason,
+            reason,
+            "",
+        )
     assert asked == [(3, 9), (5, 9), (9, 12)]
     (warning,) = caplog.messages
     assert warning == "rows is read message by message, which is slower: it has messages of the format v1"

@@ -166,6 +166,25 @@ def test_comments_change_nothing_wherever_they_stand() -> None:
     assert noted_join.schema.names == ["a"]
 
 
+def test_a_field_of_an_object_is_a_path() -> None:
+    """Alone, after the stream's name, or in quotes; however deep; in results it has its whole name."""
+    fields = (("time", "int"), ("user.id", "int"), ("a.b.c.d.e", "text"), ("_headers.kind", "text"))
+    of = stream(fields=tuple(Field(*each) for each in fields), format="json")
+    sql = (
+        'SELECT user.id, S.a.b.c.d.e AS deep, sum("user.id" + S.user.id) AS n FROM S '
+        "WHERE a.b.c.d.e > 'a' AND _headers.kind IS NULL GROUP BY user.id, a.b.c.d.e"
+    )
+    job = Job(registry({"q": f"{sql} WINDOWING 60 s"}, of))
+    rows = [{"time": 1_700_000_040, "user": {"id": n}, "a": {"b": {"c": {"d": {"e": text}}}}} for n, text in
+            ((3, "b"), (3, "b"), (4, "a"))]  # fmt: skip
+    job.round(["\n".join(map(json.dumps, rows)).encode()])
+    job.finish()
+    (row,) = job.rows("q")
+    assert (row["user.id"], row["deep"], row["n"]) == (3, "b", 12)
+    with pytest.raises(InvalidQueryError, match=r"has no column 'user.name'"):
+        read_query("q", "SELECT user.name, count(*) FROM S GROUP BY user.name WINDOWING 60 s", {"S": of})
+
+
 def test_a_condition_that_is_null_lets_no_row_and_no_group_through() -> None:
     """In WHERE, HAVING and joins."""
     row = ("x", "a", 2, 0.5)
