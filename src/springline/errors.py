@@ -48,7 +48,7 @@ from springline.spark_jobs.streaming.errors import (
     UnknownStepError,
     UnknownTopicError,
 )
-from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
+from springline.spark_jobs.streaming.sources.errors import InvalidFormatError, InvalidStreamError
 from springline.spark_jobs.streaming.tracking.errors import InvalidRootError, InvalidUpdateError
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "CorruptCopyError",
     "CyclicLineageError",
     "DeclarationError",
+    "InvalidFormatError",
     "InvalidJobError",
     "InvalidPathError",
     "InvalidRootError",

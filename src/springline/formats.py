@@ -7,7 +7,6 @@
     MessageBatch, Message      messages as arrays, and one of them
     FormatOptions              the base class of the table `format_options`
     open_format                returns the format of a layout, as windows and joins do
-    InvalidFormatError         what a format raises if its options or the fields are invalid
 
 Example:
     >>> from springline.formats import Layout, open_format
@@ -24,7 +23,6 @@ from springline.extras import lazy_attributes
 if TYPE_CHECKING:
     from springline.spark_jobs.streaming.runtime.message import Message, MessageBatch
     from springline.spark_jobs.streaming.sources.batch_format import BatchFormat, Decoded, decode_records
-    from springline.spark_jobs.streaming.sources.errors import InvalidFormatError
     from springline.spark_jobs.streaming.sources.format import Format, FormatOptions, open_format
     from springline.spark_jobs.streaming.sources.layout import Layout
 
@@ -33,7 +31,6 @@ __all__ = [
     "Decoded",
     "Format",
     "FormatOptions",
-    "InvalidFormatError",
     "Layout",
     "Message",
     "MessageBatch",
@@ -44,7 +41,6 @@ __all__ = [
 _NAMES = {
     "runtime.message": ("Message", "MessageBatch"),
     "sources.batch_format": ("BatchFormat", "Decoded", "decode_records"),
-    "sources.errors": ("InvalidFormatError",),
     "sources.format": ("Format", "FormatOptions", "open_format"),
     "sources.layout": ("Layout",),
 }

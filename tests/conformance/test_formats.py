@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+from pathlib import Path
 
+import fastavro
 import pyarrow as pa
 
 from springline.testing.format_suite import FormatSuite, Row
@@ -64,3 +67,34 @@ class TestArrow(FormatSuite):
         kinds = {"name": pa.large_string(), "count": pa.int64(), "ratio": pa.float64()}
         table = pa.table({name: pa.array([value], kinds[name]) for name, value in row.items()})
         return ipc(table.append_column("after", pa.array([[1]])))
+
+
+_AVSC = Path(__file__).with_name("row.avsc")
+_SCHEMA = fastavro.schema.load_schema(_AVSC)
+
+
+def _avro(row: object) -> bytes:
+    content = io.BytesIO()
+    fastavro.schemaless_writer(content, _SCHEMA, row)
+    return content.getvalue()
+
+
+class TestAvro(FormatSuite):
+    """In a schema that has more fields, in another order, and other branches."""
+
+    format = "avro"
+    options = {"schema": str(_AVSC)}  # noqa: RUF012 - as a subclass in the documents
+    wrong = (
+        (_avro({"name": "a", "more": [], "count": True, "ratio": None}), "count is no int, at byte 5"),
+        (_avro({"name": "a", "more": [], "count": 1, "ratio": "b"}), "ratio is no float, at byte 7"),
+        (b"\x02\x02\xff\x00\x00\x00", "not UTF-8, at byte 1"),
+        (b"\x06", "the schema has no such branch or symbol, at byte 0"),
+        (_avro({"name": None, "more": [], "count": None, "ratio": None}) + b"\x00", "has ended at byte 4, and more"),
+        (b"\x02\x7f", "the record ends inside a value, at byte 1"),
+    )
+
+    def encode(self, row: Row) -> bytes:
+        return _avro({"more": [], **row})
+
+    def encode_more(self, row: Row) -> bytes:
+        return _avro({**row, "more": [{"a": 1, "b": None}, {}, {"c": b"x" * 70}]})

@@ -28,10 +28,15 @@ class Decoded(NamedTuple):
         rows: the valid rows, in the order of their messages, with the columns of the schema.
         messages: for each row the index of its message in the batch; they ascend.
         faults: by index of a message, why it has no rows.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> Decoded(pa.record_batch({"n": [3]}), [1], {0: "it is empty"}).rows.num_rows
+        1
     """
 
     rows: pa.RecordBatch
-    messages: Ints
+    messages: Ints | Sequence[int]
     faults: Mapping[int, str]
 
 
@@ -41,8 +46,18 @@ class BatchFormat(Format):
     Whatever `decode` raises for a batch, its messages are decoded one by one, and become dead letters if it raises
     again. A message without a value is not passed to it.
 
+    Args:
+        layout: the fields of the rows, with their types, and the options that a job declares for the format.
+        columns: the names of the fields that are read, in the order of the fields.
+
     Attributes:
         schema: the columns to return: the fields that are read, as int64, double or string.
+
+    Example:
+        >>> from springline.formats import decode_records
+        >>> class Pairs(BatchFormat):  # "n=3" is a row
+        ...     def decode(self, messages):
+        ...         return decode_records(self.schema, messages, lambda value: {"n": int(value.partition(b"=")[2])})
     """
 
     def __init__(self, layout: Layout, columns: Sequence[str]) -> None:
@@ -69,8 +84,9 @@ class BatchFormat(Format):
 
     def _chunks(self, messages: MessageBatch, dead: list[DeadLetter]) -> Iterator[Chunk]:
         try:
-            rows, message_of_row, faults = decoded = self.decode(messages)
-            self._validate(decoded, len(messages))
+            decoded = self.decode(messages)
+            rows, faults, message_of_row = decoded.rows, decoded.faults, np.asarray(decoded.messages, np.int64)
+            self._validate(decoded, message_of_row, len(messages))
         except Exception as error:
             if len(messages) > 1:
                 for index in range(len(messages)):
@@ -84,13 +100,12 @@ class BatchFormat(Format):
         columns = {name: column_of(rows.column(name)) for name in self.columns}
         yield Chunk(columns, source, np.arange(rows.num_rows))
 
-    def _validate(self, decoded: Decoded, messages: int) -> None:
+    def _validate(self, decoded: Decoded, places: Ints, messages: int) -> None:
         """Raise `ValueError` for what contradicts itself, and for values that Arrow does not check when it is made."""
-        rows, message_of_row, faults = decoded
+        rows, faults = decoded.rows, decoded.faults
         if rows.schema.names != self.schema.names or rows.schema.types != self.schema.types:
             raise ValueError(f"decode returned the columns {rows.schema}; expected {self.schema}")
         rows.validate(full=True)
-        places = np.asarray(message_of_row)
         if places.size != rows.num_rows or (places.size and not 0 <= places[0] <= places[-1] < messages):
             raise ValueError("decode returned other messages than those of the rows")
         if (np.diff(places) < 0).any() or np.isin(places, list(faults)).any():
@@ -108,12 +123,18 @@ class BatchFormat(Format):
 def decode_records(schema: pa.Schema, messages: MessageBatch, read: Callable[[bytes], Mapping[str, Any]]) -> Decoded:
     """Decode messages of one record each with a function from bytes to values by name.
 
-    A name that is missing is null, and so is NaN; a name that is not in the schema is ignored. Whatever `read` raises,
-    and a value of another type, is a fault of its message. An integer is a value of a field of doubles; a boolean is no
-    number.
+    A name that is missing is null, and so is NaN; a name that is not in the schema is ignored. An integer is a value of
+    a field of doubles; a boolean is no number.
+
+    Args:
+        schema: the columns to return.
+        messages: those of one partition.
+        read: returns the values of a message; whatever it raises is a fault of that message, and so is a value of
+            another type.
 
     Example:
-        >>> from springline.spark_jobs.streaming.runtime.message import Message
+        >>> import pyarrow as pa
+        >>> from springline.formats import Message, MessageBatch
         >>> values = [Message(0, b"3"), Message(1, b"x")]
         >>> decoded = decode_records(
         ...     pa.schema([("n", pa.int64())]), MessageBatch.of(values), lambda value: {"n": int(value)}

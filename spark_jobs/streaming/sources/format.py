@@ -53,7 +53,7 @@ class Format(ABC):
         Options: the class of the table `format_options`; none by default.
 
     Example:
-        >>> from springline.spark_jobs.streaming.runtime.message import Message, MessageBatch
+        >>> from springline.formats import Layout, Message, MessageBatch, open_format
         >>> columns = open_format(Layout("csv", {"word": "text", "n": "int"}), ["n"])
         >>> [chunk.columns["n"].values for chunk in columns.chunks([MessageBatch.of([Message(7, b"a,3")])], [])]
         [array([3])]
@@ -76,10 +76,20 @@ class Format(ABC):
 
 
 def open_format(layout: Layout, projection: Collection[str], topics: int = 1) -> Format:
-    """Return the format of a layout, which reads the projected fields; raises `InvalidFormatError`.
+    """Return the format of a layout, which reads some of its fields.
 
-    Fields from beside the values of messages are added by `sources.metadata`; `topics` is how many topics are read as
-    one.
+    Args:
+        layout: the fields of the rows, with their types, and the format of the messages with its options.
+        projection: the names of the fields to read; those from beside the values of messages, such as `_key`, too.
+        topics: how many topics are read as one, which the number of a partition depends on.
+
+    Raises:
+        InvalidFormatError: no package provides the format, or its options or the fields do not fit.
+
+    Example:
+        >>> from springline.formats import Layout
+        >>> open_format(Layout("json", {"user.id": "int", "_key": "text"}), ["_key", "user.id"]).columns
+        ('user.id', '_key')
     """
     try:
         kind = FORMATS.load(layout.format)

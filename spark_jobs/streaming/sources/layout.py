@@ -30,6 +30,10 @@ class Layout:
         options: the table `format_options` of the declaration.
         time: the field with the event time, if there is one: a format may convert its own timestamps to it.
         unit: the unit of that field.
+
+    Example:
+        >>> Layout("csv", {"word": "text", "n": "int"}, {"delimiter": ";"}).fields["n"]
+        'int'
     """
 
     format: str

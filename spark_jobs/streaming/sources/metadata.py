@@ -36,7 +36,7 @@ class Metadata:
     Args:
         layout: all fields.
         names: the fields to add.
-        topics: how many topics are read as one, of which a message's partition tells.
+        topics: how many topics are read as one, which the number of a partition depends on.
     """
 
     def __init__(self, layout: Layout, names: Sequence[str], topics: int) -> None:
@@ -88,12 +88,12 @@ def _parts(chunk: Chunk) -> Iterator[tuple[MessageBatch, Ints]]:
 def _texts(parts: Sequence[tuple[MessageBatch, Ints]], name: str, kind: str) -> tuple[Column, Flags]:
     """Return keys or headers as a column, and which rows have one of the declared type."""
     arrays = [_array(batch, messages, name) for batch, messages in parts]
-    found = pa.concat_arrays(arrays) if arrays else pa.array([], pa.binary())
-    good = np.ones(len(found), np.bool_)
+    contents = pa.concat_arrays(arrays) if arrays else pa.array([], pa.binary())
+    good = np.ones(len(contents), np.bool_)
     try:
-        return column_of(found.cast(pa.string()).cast(ARROW_TYPES[kind])), good
+        return column_of(contents.cast(pa.string()).cast(ARROW_TYPES[kind])), good
     except pa.ArrowInvalid:
-        values = [_value(each, kind) for each in found.to_pylist()]
+        values = [_value(each, kind) for each in contents.to_pylist()]
     good = np.array([value is not _NONE for value in values], np.bool_)
     return column_of(pa.array([None if value is _NONE else value for value in values], ARROW_TYPES[kind])), good
 
@@ -118,8 +118,8 @@ def _array(batch: MessageBatch, messages: Ints, name: str) -> pa.Array:
         starts, lengths = batch.key_starts[messages], batch.key_lengths[messages]
     else:
         starts, lengths = np.zeros(messages.size, np.int64), np.full(messages.size, -1, np.int32)
-        wanted = np.frombuffer(name.removeprefix(HEADERS).encode(), np.uint8)
-        _find_headers(batch.data, batch.header_starts[messages], wanted, starts, lengths)
+        sought = np.frombuffer(name.removeprefix(HEADERS).encode(), np.uint8)
+        _find_headers(batch.data, batch.header_starts[messages], sought, starts, lengths)
     column = TextColumn(batch.data, starts, lengths)
     return array_of(column).view(pa.binary())
 
@@ -139,7 +139,7 @@ def _read_size(data, position):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _find_headers(data, header_starts, wanted, starts, lengths):  # type: ignore[no-untyped-def]
+def _find_headers(data, header_starts, sought, starts, lengths):  # type: ignore[no-untyped-def]
     """Find the last header with a value that is named so; headers that are none are as if there were none."""
     for i in range(header_starts.size):
         count, position = _read_size(data, header_starts[i])
@@ -149,14 +149,14 @@ def _find_headers(data, header_starts, wanted, starts, lengths):  # type: ignore
             if size < -1 or name + max(size, 0) > data.size:
                 length = np.int64(_ABSENT)
                 break
-            is_wanted = size == wanted.size
-            for k in range(wanted.size if is_wanted else 0):
-                is_wanted &= data[name + k] == wanted[k]
+            is_sought = size == sought.size
+            for k in range(sought.size if is_sought else 0):
+                is_sought &= data[name + k] == sought[k]
             size, value = _read_size(data, name + max(size, 0))
             if size < -1 or value + max(size, 0) > data.size:
                 length = np.int64(_ABSENT)
                 break
-            if is_wanted and size >= 0:
+            if is_sought and size >= 0:
                 start, length = value, size
             position = value + max(size, 0)
         starts[i], lengths[i] = start, length

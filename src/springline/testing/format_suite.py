@@ -139,13 +139,13 @@ class FormatSuite(ABC):
             for _ in "ab"
         ]
         damaged += [chance.randbytes(chance.randrange(60)) for _ in range(200)]
-        whole, first = Layout(self.format, self.fields, self.options), self.encode(self.rows[0])
+        layout, first = Layout(self.format, self.fields, self.options), self.encode(self.rows[0])
         for value in damaged:
             messages = [Message(0, first), Message(1, value), Message(2, first)]
             dead: list[DeadLetter] = []
             chunks = [
                 (pa.table({name: array_of(column) for name, column in chunk.columns.items()}), chunk.source_rows.size)
-                for chunk in open_format(whole, list(self.fields)).chunks([MessageBatch.of(messages)], dead)
+                for chunk in open_format(layout, list(self.fields)).chunks([MessageBatch.of(messages)], dead)
             ]
             table = pa.concat_tables([each for each, _ in chunks])
             table.validate(full=True)

@@ -56,7 +56,7 @@ def written(value: Any, blank: str, escaped: bool) -> str:
 def expected(pairs: Pairs) -> dict[str, Any] | None:
     """Return the row of an object; None if it is a dead letter."""
     row: dict[str, Any] = dict.fromkeys(FIELDS)
-    seen: set[str] = set()
+    paths: set[str] = set()
     fits = True
 
     def visit(pairs: Pairs, prefix: str) -> None:
@@ -64,13 +64,13 @@ def expected(pairs: Pairs) -> dict[str, Any] | None:
         for name, value in pairs:
             path = prefix + name
             if path in _INNER and path.count(".") == prefix.count("."):
-                fits &= path not in seen and (value is None or (isinstance(value, list) and is_object(value)))
-                seen.add(path)
+                fits &= path not in paths and (value is None or (isinstance(value, list) and is_object(value)))
+                paths.add(path)
                 if isinstance(value, list) and is_object(value):
                     visit(value, _INNER[path])
             elif path in FIELDS and (not prefix or "." not in name):
-                fits &= path not in seen and is_of(FIELDS[path], value)
-                seen.add(path)
+                fits &= path not in paths and is_of(FIELDS[path], value)
+                paths.add(path)
                 row[path] = float("nan") if value == "NaN" and FIELDS[path] == "float" else value
 
     visit(pairs, "")
@@ -105,9 +105,9 @@ def test_rows_are_those_of_another_parser(rows: list[tuple[Pairs, str, bool]], d
     names = data.draw(st.lists(st.sampled_from(sorted(FIELDS)), min_size=1, unique=True))
     messages = [Message(at, written(*row).encode()) for at, row in enumerate(rows)]
     table, dead = rows_of(open_format(Layout("json", FIELDS), names), [MessageBatch.of(messages)])
-    whole, all_dead = rows_of(open_format(Layout("json", FIELDS), list(FIELDS)), [MessageBatch.of(messages)])
+    all_rows, all_dead = rows_of(open_format(Layout("json", FIELDS), list(FIELDS)), [MessageBatch.of(messages)])
     read = [expected(pairs) for pairs, *_ in rows]
-    assert whole.to_pylist() == [row for row in read if row is not None]
+    assert all_rows.to_pylist() == [row for row in read if row is not None]
     assert {letter.offset for letter in all_dead} == {at for at, row in enumerate(read) if row is None}
     if not all_dead:  # else a row whose other fields do not fit is read
         assert not dead and table.to_pylist() == [{name: row[name] for name in FIELDS if name in names} for row in read]

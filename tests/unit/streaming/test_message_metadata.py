@@ -28,8 +28,8 @@ def read(messages: Sequence[Message], names: Sequence[str] = tuple(FIELDS), topi
     """The rows and the reasons of dead letters of messages of CSV, each alone in a batch and all in one."""
     opened = open_format(Layout("csv", layout.pop("fields", FIELDS), **layout), names, topics)
     table, dead = rows_of(opened, [MessageBatch.of(messages)])
-    apart, letters = rows_of(opened, [MessageBatch.of([message]) for message in messages])
-    assert table.to_pylist() == apart.to_pylist() and dead == letters
+    apart, dead_alone = rows_of(opened, [MessageBatch.of([message]) for message in messages])
+    assert table.to_pylist() == apart.to_pylist() and dead == dead_alone
     return table.to_pylist(), [(letter.offset, letter.reason) for letter in dead]
 
 

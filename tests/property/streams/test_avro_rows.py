@@ -1,0 +1,157 @@
+"""The Avro kernel reads what fastavro reads, in any schema; what is damaged is a dead letter, and nothing else."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from typing import Any
+
+import fastavro
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from springline.spark_jobs.streaming.runtime.message import Message, MessageBatch
+from springline.spark_jobs.streaming.sources.avro import Avro, InvalidSchemaError, compile_schema
+from springline.spark_jobs.streaming.sources.decoder import rows_of
+from springline.spark_jobs.streaming.sources.layout import FieldType, Layout
+
+FIELDS: dict[str, FieldType] = {"n": "int", "user.id": "int", "user.at.zip": "text", "mood": "text", "x": "float"}
+
+_PLAIN = {
+    "int": st.integers(-(1 << 31), (1 << 31) - 1), "long": st.integers(-(1 << 63), (1 << 63) - 1),
+    "float": st.floats(width=32), "double": st.floats(), "string": st.text(), "bytes": st.binary(),
+    "boolean": st.booleans(), "null": st.none(),
+}  # fmt: skip
+_IGNORED = st.recursive(  # types of fields that nobody reads
+    st.sampled_from(sorted(_PLAIN)),
+    lambda inner: st.one_of(
+        st.builds(lambda of: {"type": "array", "items": of}, inner.filter(lambda of: of != "null")),
+        st.builds(lambda of: {"type": "map", "values": of}, inner),
+        st.builds(lambda of: ["null", of], inner.filter(lambda of: of != "null" and not isinstance(of, list))),
+    ),
+    max_leaves=3,
+)
+
+
+def values_of(schema: Any) -> st.SearchStrategy[Any]:
+    """Values of a type."""
+    if isinstance(schema, list):
+        return st.one_of([values_of(branch) for branch in schema])
+    if isinstance(schema, str):
+        return _PLAIN[schema]
+    kind = schema["type"]
+    if kind == "array":
+        return st.lists(values_of(schema["items"]), max_size=3)
+    if kind == "map":
+        return st.dictionaries(st.text(max_size=3), values_of(schema["values"]), max_size=3)
+    if kind == "enum":
+        return st.sampled_from(schema["symbols"])
+    if kind == "fixed":
+        return st.binary(min_size=schema["size"], max_size=schema["size"])
+    if kind == "record":
+        return st.fixed_dictionaries({part["name"]: values_of(part["type"]) for part in schema["fields"]})
+    return values_of(kind)
+
+
+@st.composite
+def schemas(draw: st.DrawFn) -> Any:
+    """Records with some of the fields, in any order, optional or not, among others."""
+    at = {
+        "type": "record",
+        "name": "At",
+        "fields": [{"name": "zip", "type": draw(st.sampled_from(["string", ["null", "string"]]))}],
+    }
+    user = [
+        {"name": "at", "type": draw(st.sampled_from([at, ["null", at], [at, "null"]]))},
+        {"name": "id", "type": draw(st.sampled_from(["int", "long", ["null", "long"], ["int", "null"]]))},
+    ]
+    user += [{"name": f"o{i}", "type": draw(_IGNORED)} for i in range(draw(st.integers(0, 2)))]
+    record = {"type": "record", "name": "User", "fields": draw(st.permutations(user))}
+    mood = {"type": "enum", "name": "Mood", "symbols": ["good", "bad", "none_at_all"]}
+    parts = [
+        {"name": "n", "type": draw(st.sampled_from(["int", "long", ["null", "int"]]))},
+        {"name": "user", "type": draw(st.sampled_from([record, ["null", record]]))},
+        {"name": "mood", "type": draw(st.sampled_from([mood, "string", ["null", mood, "string"]]))},
+        {"name": "x", "type": draw(st.sampled_from(["float", "double", "long", ["null", "double", "int"]]))},
+        *({"name": f"p{i}", "type": draw(_IGNORED)} for i in range(draw(st.integers(0, 3)))),
+        {"name": "f", "type": {"type": "fixed", "name": "F", "size": 3}},
+    ]
+    some = draw(st.lists(st.sampled_from(range(len(parts))), unique=True, min_size=1))
+    return {"type": "record", "name": "Row", "fields": [parts[i] for i in some]}
+
+
+def expected(record: dict[str, Any]) -> dict[str, Any]:
+    """What the fields are in a record that fastavro has read."""
+    row: dict[str, Any] = {}
+    for path in FIELDS:
+        value: Any = record
+        for name in path.split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        row[path] = None if isinstance(value, float) and math.isnan(value) else value
+    row["x"] = None if row["x"] is None else float(row["x"])
+    return row
+
+
+@pytest.fixture(scope="module")
+def schema_file(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Where a schema is written to."""
+    return tmp_path_factory.mktemp("avro") / "schema.avsc"
+
+
+@given(st.data())
+def test_records_are_those_of_another_reader(schema_file: Any, data: st.DataObject) -> None:
+    """Whatever lies between the fields; then each is damaged, and its neighbours are read as before."""
+    schema = data.draw(schemas())
+    parsed = fastavro.parse_schema(json.loads(json.dumps(schema)))
+    contents, rows = [], []
+    for record in data.draw(st.lists(values_of(schema), min_size=1, max_size=4)):
+        written = io.BytesIO()
+        fastavro.schemaless_writer(written, parsed, record)
+        contents.append(written.getvalue())
+        read = fastavro.schemaless_reader(io.BytesIO(contents[-1]), parsed, None)
+        rows.append(expected(read))  # type: ignore[arg-type]
+    schema_file.write_text(json.dumps(schema))
+    avro = Avro(Layout("avro", FIELDS, {"schema": str(schema_file)}), list(FIELDS))
+    table, dead = rows_of(avro, [MessageBatch.of([Message(at, value) for at, value in enumerate(contents)])])
+    assert not dead and table.to_pylist() == rows
+    good = contents[0]
+    damaged = [good[:cut] for cut in range(len(good))][:60]
+    place = st.integers(0, max(len(good) - 1, 0))
+    for _ in range(5 if good else 0):
+        at = data.draw(place)
+        damaged.append(good[:at] + bytes([data.draw(st.integers(0, 255))]) + good[at + 1 :])
+    for value in damaged:
+        messages = [Message(0, good), Message(1, value), Message(2, good)]
+        table, refused = rows_of(avro, [MessageBatch.of(messages)])
+        table.validate(full=True)
+        read = table.to_pylist()
+        assert read[0] == read[-1] == rows[0] and {letter.offset for letter in refused} <= {1}
+
+
+FIXED = (
+    '{"type": "record", "name": "R", "fields": [{"name": "o", "type": {"type": "fixed", "name": "F", "size": SIZE}}]}'
+)
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ("{", "not JSON"),
+        ('"string"', "it is 'string', no record"),
+        ('{"type": "record", "name": "R"}', "the record 'R' has no fields"),
+        ('{"type": "record", "name": "R", "fields": [{"name": "n", "type": "number"}]}', "there is no type 'number'"),
+        ('{"type": "record", "name": "R", "fields": [{"name": "n", "type": 3}]}', "3 is no type"),
+        ('{"type": "record", "name": "R", "fields": [{"name": "o", "type": {"type": "array"}}]}', "no schema of Avro"),
+        (FIXED.replace("SIZE", "-1"), "the size of the type 'F' is -1"),
+        (FIXED.replace("SIZE", '"3"'), "the size of the type 'F' is '3'"),
+        ('{"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}', "contains itself"),
+        ('{"type": "record", "name": "R", "fields": [{"name": "r", "type": {"type": "array", "items": "null"}}]}',
+         "lists of items without any bytes"),
+    ],
+)  # fmt: skip
+def test_a_schema_that_cannot_be_read_is_refused(schema: str, reason: str) -> None:
+    """With what is wrong in it."""
+    with pytest.raises(InvalidSchemaError, match=reason):
+        compile_schema(schema, (("n", "int"),))
