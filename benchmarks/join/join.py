@@ -63,7 +63,7 @@ def run(size: str) -> Report:
             lone_units: dict[str, Joined] = {}
             for name in names:
                 results[name] = measure(where, case, RebalanceConfig(UNITS, name, min_tuples=100))
-                if full and case.name == "Band":
+                if full and case.name == "Band" and name in (OURS, "jb", "jb6"):
                     control = RebalanceConfig(UNITS, name, min_tuples=100)
                     lone_units[name] = measure(where, case, control, turn=1, tasks=UNITS)
                 rows.append(_row(case, name, results[name], lone_units.get(name)))

@@ -99,6 +99,15 @@ def test_what_does_this_key_do_to_my_join(listed: Page, clicks: Clicks) -> None:
     assert clicks.number == 2
 
 
+def test_why_is_my_topic_read_slowly(open_job, replies: Answers) -> None:
+    """A topic that is read message by message is named, with the reason."""
+    reason = "ticks is read message by message: it has messages of the format v1"
+    status, answer = json.loads(json.dumps(replies["streams/ticks"]))
+    answer["stages"]["map"]["slow_reading"] = reason
+    page = open_job("ticks", {"streams/ticks": (status, answer)})
+    expect(page.locator(".wrong").filter(has_text=f"{reason}.")).to_be_visible()
+
+
 # ---- the list
 
 

@@ -5,7 +5,6 @@ Rows are generated in independent blocks, so any part of a long stream can be ge
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 
+from springline.spark_jobs.streaming.runtime.json_lines import json_lines
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
 
 BLOCK = 50_000  # rows that are generated together
@@ -127,7 +127,7 @@ def encode_table(table: pa.Table, form: str) -> bytes:
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
     else:
-        return "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in table.to_pylist()).encode()
+        return b"".join(map(json_lines, table.to_batches()))
     return bytes(sink.getvalue())
 
 
