@@ -199,7 +199,7 @@ def _format_member(described: inspect.Type) -> str:
         return f"[{', '.join(_format_type(item) for item in described.item_types)}]"
     if isinstance(described, inspect.VarTupleType | inspect.ListType):
         return f"a list, each item {_format_type(described.item_type)}"
-    if isinstance(described, inspect.DictType):
+    if isinstance(described, inspect.DictType) and not isinstance(described.value_type, inspect.AnyType):
         return f"a table, each value {_format_type(described.value_type)}"
     return "a table"
 

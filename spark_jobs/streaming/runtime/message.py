@@ -139,6 +139,11 @@ class MessageBatch(Sequence[Message]):
     def __iter__(self) -> Iterator[Message]:
         return map(self.__getitem__, range(len(self)))
 
+    def filled(self) -> MessageBatch:
+        """Return the messages that have a value."""
+        has_value = self.lengths >= 0
+        return self if has_value.all() else self[np.flatnonzero(has_value)]
+
     @property
     def value_bytes(self) -> int:
         """The bytes of all values."""

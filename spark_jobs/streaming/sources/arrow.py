@@ -49,7 +49,7 @@ def _tables(
     """Yield several messages with the same schema, and their rows in the types of the declaration."""
     messages: list[_ArrowMessage] = []
     rows = 0
-    for one in (batch[index : index + 1] for batch in batches for index in np.flatnonzero(batch.lengths >= 0).tolist()):
+    for one in (each[index : index + 1] for each in map(MessageBatch.filled, batches) for index in range(len(each))):
         table = _try_table(one, dead, "not an Arrow stream", lambda: _table(one[0].value, projection))  # noqa: B023
         if table is None:
             continue

@@ -30,6 +30,7 @@ from springline.spark_jobs.streaming.sources.layout import Layout
 _MESSAGES = 4_096  # decoded at once
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _TIMES = {"timestamp-millis": 1_000, "timestamp-micros": 1_000_000, "timestamp-nanos": 1_000_000_000}
+_MAX_OPERATIONS = 100_000  # records that contain others twice, and so on, take more than any schema has
 _MAX_DEPTH = 64  # of records, unions and lists in a schema
 
 _REASONS = {
@@ -71,8 +72,7 @@ class Avro(Format):
 
     def chunks(self, batches: Iterable[MessageBatch], dead: list[DeadLetter]) -> Iterator[Chunk]:
         for batch in batches:
-            filled = np.flatnonzero(batch.lengths >= 0)
-            own = batch if filled.size == len(batch) else batch[filled]
+            own = batch.filled()
             for first in range(0, len(own), _MESSAGES):
                 yield self._chunk(own[first : first + _MESSAGES], dead)
 
@@ -173,6 +173,8 @@ class _Compiler:
         )  # fmt: skip
 
     def _write(self, operation: int, operand: int = 0, column: int = 0, size: int = 0) -> int:
+        if len(self.lines) == _MAX_OPERATIONS:
+            raise InvalidSchemaError(f"it has more than {_MAX_OPERATIONS:,} values in a record")
         self.lines.append([operation, operand, column, size])
         return len(self.lines) - 1
 

@@ -77,8 +77,7 @@ class BatchFormat(Format):
 
     def chunks(self, batches: Iterable[MessageBatch], dead: list[DeadLetter]) -> Iterator[Chunk]:
         for batch in batches:
-            filled = np.flatnonzero(batch.lengths >= 0)
-            own = batch if filled.size == len(batch) else batch[filled]
+            own = batch.filled()
             for first in range(0, len(own), _MESSAGES):
                 yield from self._chunks(own[first : first + _MESSAGES], dead)
 

@@ -50,7 +50,7 @@ class FormatSuite(ABC):
                 def encode(self, row):
                     return json.dumps(row).encode()
 
-                wrong = [b'{"count": "three"}']
+                wrong = [(b'{"count": "three"}', "count is no int")]
     """
 
     format: ClassVar[str]

@@ -135,6 +135,16 @@ FIXED = (
 )
 
 
+def test_a_schema_that_doubles_itself_is_refused() -> None:
+    """Each record contains the one before twice: few bytes, and more values than can be read."""
+    kind: object = "long"
+    for level in range(40):
+        parts = [{"name": "a", "type": kind}, {"name": "b", "type": f"R{level - 1}" if level else "long"}]
+        kind = {"type": "record", "name": f"R{level}", "fields": parts}
+    with pytest.raises(InvalidSchemaError, match="more than 100,000 values in a record"):
+        compile_schema(json.dumps(kind), (("n", "int"),))
+
+
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
