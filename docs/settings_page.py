@@ -20,12 +20,14 @@ from springline.persistence.text.formatting import format_bytes, format_seconds
 from springline.services.settings import ServiceSettings
 from springline.spark_jobs.settings import JobSettings
 from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.sources.settings import SchemaRegistrySettings
 
 _ROOT = Path(__file__).resolve().parent.parent
 CLASSES: tuple[tuple[str, type[ProfiledSettings]], ...] = (
     ("Datasets and how they are persisted (`persistence`)", Settings),
     ("Spark and the operations (`spark_jobs`)", JobSettings),
     ("Streams (`spark_jobs/streaming`)", StreamSettings),
+    ("Schemas of messages (`spark_jobs/streaming/sources`)", SchemaRegistrySettings),
     ("Monitoring (`persistence/monitoring`)", MonitoringSettings),
     ("The servers that are started here (`services`)", ServiceSettings),
 )

@@ -40,6 +40,7 @@ MODULES = (
     "springline.spark_jobs.settings",
     "springline.services.settings",
     "springline.spark_jobs.streaming.settings",
+    "springline.spark_jobs.streaming.sources.settings",
 )
 # Variables of ours that no settings class reads.
 _UNDECLARED = frozenset({

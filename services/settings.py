@@ -77,6 +77,9 @@ class ServiceSettings(ProfiledSettings):
     kafka_controller_port: int = _port(9093, "Kafka's controller")
     kafka_heap: str = Field(default="256m", description="Java heap of Kafka")
 
+    schema_registry_port: int = _port(8081, "the schema registry")
+    schema_registry_heap: str = Field(default="256m", description="Java heap of the schema registry")
+
     zookeeper_port: int = _port(2181, "ZooKeeper")
     zookeeper_heap: str = Field(default="96m", description="Java heap of ZooKeeper")
 

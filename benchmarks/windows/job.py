@@ -12,9 +12,10 @@ from confluent_kafka.admin import AdminClient
 from benchmarks.streams.broker import Place
 from benchmarks.streams.running_job import Measured, Step, run_timed
 from benchmarks.windows.queries import ONE
+from benchmarks.windows.records import messages_of, stream_of
 from springline.spark_jobs.streaming.examples.datagen import send
 from springline.spark_jobs.streaming.examples.flights import TimedMessage
-from springline.spark_jobs.streaming.examples.netflow import Flows, flows_stream
+from springline.spark_jobs.streaming.examples.netflow import Flows
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.tracking.config import Delivery, TrackingConfig
@@ -49,7 +50,7 @@ def feed(where: Place, case: Case) -> None:
     """Fill the case's topic."""
     with closing(Kafka(Cluster(where.kafka))) as log:
         log.create({case.topic: case.units})
-        send(log, case.topic, (TimedMessage(0.0, value) for value in case.flows.messages(case.form, size=case.size)))
+        send(log, case.topic, (TimedMessage(0.0, value) for value in messages_of(case.flows, case.form, case.size)))
 
 
 def forget(where: Place, case: Case) -> None:
@@ -66,7 +67,7 @@ def measure(where: Place, case: Case, *, warm: float, turn: int = 0) -> Measured
     job = WindowsJob(
         name,
         case.topic,
-        flows_stream(case.form),
+        stream_of(case.form),
         case.queries,
         parallelism=case.units,
         max_messages_per_round=per_round,

@@ -17,6 +17,7 @@ from springline.spark_jobs.streaming.examples.netflow import Flows
 Side = tuple[str, str, int]  # its name, the form of its rows, and how many a message has
 _DUCKDB, _SPARK = ("DuckDB, the bytes in memory", "csv", SIZE), ("PySpark, its Kafka source", "csv", SIZE)
 _FLINK, _FLINK_LINES = ("PyFlink, its Kafka source", "csv", 1), ("PyFlink, its Kafka source", "csv", SIZE)
+_SINGLE = ("csv", "json", "avro", "protobuf")  # also measured with one row a message
 _SLOW = {_SPARK, _FLINK, _FLINK_LINES}  # measured once
 
 
@@ -72,7 +73,7 @@ def _sizes(plain: Flows) -> list[Case]:
     """The same rows in messages of other sizes; fewer rows where each costs more."""
     shares = {10: 16, 100: 4, 1_000: 2, 50_000: 2}
     cases = [Case("keys", "arrow", replace(plain, rows=plain.rows // share), each) for each, share in shares.items()]
-    return cases + [Case("keys", form, replace(plain, rows=plain.rows // 4), 1) for form in ("csv", "json")]
+    return cases + [Case("keys", form, replace(plain, rows=plain.rows // 4), 1) for form in _SINGLE]
 
 
 def _sides(
@@ -102,11 +103,13 @@ def _goals(rate_of: dict[Side, float]) -> list[Goal]:
     arrow, csv = rate_of["Springline, keys", "arrow", SIZE], rate_of["Springline, keys", "csv", SIZE]
     texts, groups = rate_of["Springline, texts", "arrow", SIZE], rate_of["Springline, groups", "arrow", SIZE]
     hundred_queries = rate_of["Springline, a hundred queries", "arrow", SIZE]
-    single = {form: rate_of.get(("Springline, keys", form, 1), 0.0) for form in ("csv", "json")}
+    single = {form: rate_of.get(("Springline, keys", form, 1), 0.0) for form in _SINGLE}
     goals = [
         _at_least("CSV, one row a message, M rows/s", single["csv"] / 1e6, 2.0),
         _at_least("CSV, one row a message, against PyFlink", single["csv"] / rate_of[_FLINK], 6.0),
         _at_least("JSON, one row a message, M rows/s", single["json"] / 1e6, 1.5),
+        _at_least("Avro, one row a message, M rows/s", single["avro"] / 1e6, 2.0),
+        _at_least("Protobuf, one row a message, M rows/s", single["protobuf"] / 1e6, 1.5),
     ]
     return [
         *(goals if all(single.values()) else []),  # the quick size does not measure them

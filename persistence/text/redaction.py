@@ -7,7 +7,7 @@ import re
 
 _SECRET_NAMES = (
     r"password|passwd|pwd|passphrase|secret(?:[\w.-]*key)?|token|delegation|credentials?"
-    r"|(?:api|access|fernet|private|account|encryption)[._-]?key"
+    r"|(?:api|access|fernet|private|account|encryption)[._-]?key|user[._-]info"
 )
 _SECRET_PATTERNS = (
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), "***"),

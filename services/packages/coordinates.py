@@ -14,6 +14,7 @@ from springline.services.errors import UnknownServerError
 FILE = Path(__file__).parent / "jars.toml"
 # Fetches a jar without its POM (which may refer to a parent that does not exist).
 _JAR_ONLY = "jar-only"
+_MAVEN = "http://ant.apache.org/ivy/maven"  # the namespace of classifiers
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +22,20 @@ class JarSet:
     """The jars of one server.
 
     `jars` and `alone` are coordinates `group:artifact:version`; those of `alone` are fetched without dependencies.
-    `exclude` has groups, or `group:artifact`, that are excluded from all dependencies.
+    `exclude` has groups, or `group:artifact`, that are excluded from all dependencies. `archives` are
+    `group:artifact:version:classifier`: archives (`tar.gz`) with all that a server consists of, which are unpacked.
     """
 
     name: str
-    jars: tuple[str, ...]
+    jars: tuple[str, ...] = ()
     alone: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    archives: tuple[str, ...] = ()
 
     @property
     def fingerprint(self) -> str:
         """Hash of the declaration; a different one means that other jars are needed."""
-        return hashlib.sha256(repr((self.jars, self.alone, self.exclude)).encode()).hexdigest()[:16]
+        return hashlib.sha256(repr((self.jars, self.alone, self.exclude, *self.archives)).encode()).hexdigest()[:16]
 
 
 def jar_sets(file: Path = FILE) -> Mapping[str, JarSet]:
@@ -61,6 +64,12 @@ def ivy_module(jars: JarSet) -> str:
         group, artifact, version = coordinates.split(":")
         attributes = {"org": group, "name": artifact, "rev": version, "conf": "server->default", **alone}
         xml.SubElement(dependencies, "dependency", attributes)
+    for coordinates in jars.archives:
+        group, artifact, version, classifier = coordinates.split(":")
+        attributes = {"org": group, "name": artifact, "rev": version, "conf": "server->default", "transitive": "false"}
+        dependency = xml.SubElement(dependencies, "dependency", attributes)
+        named = {"name": artifact, "type": "tar.gz", "ext": "tar.gz", f"{{{_MAVEN}}}classifier": classifier}
+        xml.SubElement(dependency, "artifact", named)
     for exclusion in jars.exclude:
         group, _, artifact = exclusion.partition(":")
         xml.SubElement(dependencies, "exclude", {"org": group, **({"module": artifact} if artifact else {})})
@@ -77,8 +86,8 @@ def ivy_settings(jars: JarSet, cache: Path, repository: str) -> str:
     xml.SubElement(resolvers, "ibiblio", {"name": "central", "m2compatible": "true", **root})
     xml.SubElement(resolvers, "ibiblio", {"name": _JAR_ONLY, "m2compatible": "true", "usepoms": "false", **root})
     modules = xml.SubElement(settings, "modules")
-    for coordinates in jars.alone:
-        group, artifact, _ = coordinates.split(":")
+    for coordinates in (*jars.alone, *jars.archives):
+        group, artifact = coordinates.split(":")[:2]
         xml.SubElement(modules, "module", organisation=group, name=artifact, resolver=_JAR_ONLY)
     return xml.tostring(settings, encoding="unicode")
 

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -72,6 +73,10 @@ class Jars:
             code = self._run([*command, "-retrieve", pattern], jars.name, log)
         finally:
             settings.unlink()  # it may hold the repository's password
+        for archive in work.glob("*.tar.gz"):
+            with tarfile.open(archive) as packed:
+                packed.extractall(work, filter="data")
+            archive.unlink()
         fetched_sizes = jar_sizes(work)
         if code or not fetched_sizes:
             log_lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
@@ -127,8 +132,8 @@ class Jars:
 
 
 def jar_sizes(folder: Path) -> dict[str, int]:
-    """Return the sizes of the jars in a folder, in bytes, by name."""
-    return {path.name: path.stat().st_size for path in sorted(folder.glob("*.jar"))}
+    """Return the sizes of the jars in a folder and those below it, in bytes, by path in it."""
+    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(folder.rglob("*.jar"))}
 
 
 def progress_step(line: str) -> str:

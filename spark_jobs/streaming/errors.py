@@ -75,6 +75,10 @@ class LogUnavailableError(StreamError):
     """Kafka did not answer in time."""
 
 
+class SchemaRegistryUnavailableError(StreamError):
+    """The schema registry did not answer in time, or refuses the credentials."""
+
+
 class RecordRefusedError(StreamError):
     """A topic does not take a record: it is too large, or has no key and the topic is compacted."""
 

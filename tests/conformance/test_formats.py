@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
 
 import fastavro
 import pyarrow as pa
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+from grpc_tools import protoc
 
 from springline.testing.format_suite import FormatSuite, Row
+from tests.support.decoding.http_registry import framed, serving
 from tests.support.decoding.windows_job import ipc
 
 
@@ -79,7 +89,7 @@ def _avro(row: object) -> bytes:
     return content.getvalue()
 
 
-class TestAvro(FormatSuite):
+class TestAvroOfFile(FormatSuite):
     """In a schema that has more fields, in another order, and other branches."""
 
     format = "avro"
@@ -98,3 +108,103 @@ class TestAvro(FormatSuite):
 
     def encode_more(self, row: Row) -> bytes:
         return _avro({**row, "more": [{"a": 1, "b": None}, {}, {"c": b"x" * 70}]})
+
+
+class TestAvroOfRegistry(FormatSuite):
+    """Each in the schema that a registry has; those of `encode_more` are in another one."""
+
+    format = "avro"
+    wrong = (
+        (framed(1, _SCHEMA, {"name": "a", "more": [], "count": True, "ratio": None}), "count is no int, at byte 10"),
+        (b"\0\0\0\0\7\0", "schema 7: the registry has no such id"),
+        (_avro({"name": "a", "more": [], "count": 1, "ratio": 0.5}), "it does not begin with the id of a schema"),
+        (b"", "it does not begin with the id of a schema"),
+        (b"\0\0\0\0\1", "the record ends inside a value, at byte 5"),
+    )
+    _PLAIN: ClassVar = {
+        "type": "record",
+        "name": "Row",
+        "fields": [
+            {"name": "ratio", "type": ["null", "double"]},
+            {"name": "name", "type": ["null", "string"]},
+            {"name": "count", "type": ["null", "long"]},
+        ],
+    }
+
+    @pytest.fixture(autouse=True)
+    def registry(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        """The registry of the settings."""
+        with serving() as registry:
+            registry.register(_AVSC.read_text())
+            registry.register(self._PLAIN)
+            monkeypatch.setenv("SPRINGLINE_SCHEMA_REGISTRY", registry.url)
+            yield
+
+    def encode(self, row: Row) -> bytes:
+        return framed(2, self._PLAIN, row)
+
+    def encode_more(self, row: Row) -> bytes:
+        return framed(1, _SCHEMA, {**row, "more": [{"a": 1, "b": None}, {}, {"c": b"x" * 70}]})
+
+
+_PROTO = Path(__file__).with_name("row.proto")
+
+
+@cache
+def _proto_class() -> Any:
+    with TemporaryDirectory() as folder:
+        assert not protoc.main(["protoc", f"-I{_PROTO.parent}", f"--descriptor_set_out={folder}/set", _PROTO.name])
+        (descriptor,) = FileDescriptorSet.FromString(Path(folder, "set").read_bytes()).file
+    pool = DescriptorPool()
+    pool.Add(descriptor)
+    return GetMessageClass(pool.FindMessageTypeByName("tests.Row"))
+
+
+def _proto(row: Row, **more: object) -> bytes:
+    content: bytes = _proto_class()(**row, **more).SerializeToString()
+    return content
+
+
+class TestProtobufOfFile(FormatSuite):
+    """In a schema where every field has presence."""
+
+    format = "protobuf"
+    options = {"schema": str(_PROTO), "message": "tests.Row"}  # noqa: RUF012 - as a subclass in the documents
+    wrong = (
+        (b"\x1a\x01\xff", "not UTF-8, at byte 0"),
+        (b"\x60" + b"\xff" * 10, "no number at byte 0"),
+        (b"\xa1\x01\0", "the record ends inside a value, at byte 0"),
+        (b"\x07", "no field begins at byte 0"),
+    )
+
+    def encode(self, row: Row) -> bytes:
+        return _proto(row)
+
+    def encode_more(self, row: Row) -> bytes:
+        return b"\x98\x06\x01" + _proto(row, more={"a": b"x" * 70}) + b"\x98\x06\x02"
+
+
+class TestProtobufOfRegistry(TestProtobufOfFile):
+    """With the id of the schema, and the path of its message type."""
+
+    options: ClassVar = {}
+    wrong = (
+        (b"\0\0\0\0\1\0\x1a\x01\xff", "not UTF-8, at byte 6"),
+        (b"\0\0\0\0\1\2\2", "schema 1: it has no such message type"),
+        (b"\0\0\0\0\1", "schema 1: it has no such message type"),
+        (b"\0\0\0\0\2\0", "schema 2: the registry has no such id"),
+    )
+
+    @pytest.fixture(autouse=True)
+    def registry(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        """The registry of the settings."""
+        with serving() as registry:
+            registry.register(_PROTO.read_text(), kind="PROTOBUF")
+            monkeypatch.setenv("SPRINGLINE_SCHEMA_REGISTRY", registry.url)
+            yield
+
+    def encode(self, row: Row) -> bytes:
+        return b"\0\0\0\0\1\0" + super().encode(row)
+
+    def encode_more(self, row: Row) -> bytes:
+        return b"\0\0\0\0\1\2\0" + super().encode_more(row)

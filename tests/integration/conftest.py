@@ -92,6 +92,12 @@ def kafka(start: Callable[[str], Running]) -> Running:
 
 
 @pytest.fixture
+def schema_registry(start: Callable[[str], Running]) -> Running:
+    """An Apicurio Registry."""
+    return start("schema-registry")
+
+
+@pytest.fixture
 def zookeeper(start: Callable[[str], Running]) -> Running:
     """One ZooKeeper."""
     return start("zookeeper")

@@ -5,22 +5,28 @@ Its commands are run with all documents'.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from docs.console import files_in
 from springline.persistence.profile import import_root, project_folder
+from springline.spark_jobs.streaming.jobs import read_jobs
+from springline.spark_jobs.streaming.windows.job import WindowsJob
+from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 from springline.testing import StageRun
+from tests.support.decoding.windows_job import Job
 from tests.support.extension import FOLDER
 
 FILES = files_in((project_folder() / "docs" / "howto.md").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("package", ["store", "policy", "stream_kind"])
+@pytest.mark.parametrize("package", ["store", "policy", "stream_kind", "format"])
 def test_the_packages_that_are_shown_are_those_that_are_installed(package: str) -> None:
     """Each file but their README, as it lies in tests/extensions, where tests install and use them."""
     shown = {name: content for name, content in FILES.items() if name.startswith(f"{package}/")}
@@ -47,3 +53,30 @@ def test_the_step_that_is_shown_runs_in_a_stage(tmp_path: Path, monkeypatch: pyt
         run.restart()
     assert [row["record"] for row in run.results()] == [3.0, 5.0, 8.0]
     assert [letter.value for letter in run.dead_letters()] == [b"tall"]
+
+
+def test_changes_of_a_database_are_counted_as_the_recipe_says(tmp_path: Path) -> None:
+    """An order that was there, two that are made, an update, a deletion."""
+    (tmp_path / "changes.toml").write_text(FILES["changes.toml"], encoding="utf-8")
+    declared = read_jobs(tmp_path / "changes.toml")["orders"]
+    assert isinstance(declared, WindowsJob)
+    queries = QueryRegistry.of([replace(declared.stream, max_future_skew=None)])
+    for name, sql in declared.queries.items():
+        queries = queries.register(name, sql)
+    job = Job(queries, stream_name="orders")
+
+    def change(op: str, before: object, after: object) -> bytes:
+        envelope = {"op": op, "before": before, "after": after, "source": {"db": "shop"}, "transaction": None}
+        return json.dumps({**envelope, "ts_ms": 1_788_000_001_000}).encode()
+
+    job.round([
+        change("r", None, {"id": 1, "region": "north", "amount": 10}),
+        change("c", None, {"id": 2, "region": "south", "amount": 5}),
+        change("c", None, {"id": 3, "region": "north", "amount": 1}),
+        change("u", {"id": 1, "region": "north", "amount": 10}, {"id": 1, "region": "north", "amount": 12}),
+        change("d", {"id": 2, "region": "south", "amount": 5}, None),
+    ])  # fmt: skip
+    job.finish()
+    assert not job.dead
+    assert sorted((row["region"], row["orders"]) for row in job.rows("new")) == [("north", 2), ("south", 1)]
+    assert [row["change"] for row in job.rows("turnover")] == [10 + 5 + 1 + 2 - 5]

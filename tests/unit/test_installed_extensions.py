@@ -13,7 +13,7 @@ import pytest
 
 from docs.console import files_in
 from springline.persistence.profile import project_folder
-from tests.support.extension import FOLDER, installed
+from tests.support.extension import installed
 
 WORDS_MODULE = files_in((project_folder() / "docs" / "persistence.md").read_text(encoding="utf-8"))["words.py"]
 READ = """
@@ -49,15 +49,6 @@ def run_with(tmp_path: Path) -> Callable[..., Run]:
         return run
 
     return make
-
-
-def test_the_packages_are_those_of_the_document() -> None:
-    """What a reader copies is what is tested."""
-    shown = files_in((project_folder() / "docs" / "howto.md").read_text(encoding="utf-8"))
-    packages = {name: content for name, content in shown.items() if (FOLDER / name).exists()}
-    assert {name.partition("/")[0] for name in packages} == {"format", "policy", "store", "stream_kind"}
-    for name, content in packages.items():
-        assert (FOLDER / name).read_text(encoding="utf-8").strip() == content.strip(), name
 
 
 def test_an_installed_store_keeps_what_the_cache_loses(run_with: Callable[..., Run], tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.sources.settings import SchemaRegistrySettings
 from springline.testing.lines import make_dataset as make
 
 SECRET = "hunter2"
@@ -178,6 +179,7 @@ def test_kafkas_password_is_in_no_error_and_no_name(monkeypatch: pytest.MonkeyPa
         (JobSettings, {"SPRINGLINE_SPARK_CONF": f'{{"spark.ssl.keyPassword": "{SECRET}"'}),
         (StreamSettings, {"SPRINGLINE_KAFKA_OPTIONS": f'{{"sasl.password": ["{SECRET}"]}}'}),
         (StreamSettings, {"SPRINGLINE_STREAM_TASKS_PER_STAGE": "0", "SPRINGLINE_KAFKA_OPTIONS": PASSWORD_OPTION}),
+        (SchemaRegistrySettings, {"SPRINGLINE_SCHEMA_REGISTRY_OPTIONS": f'{{"basic.auth.user.info": ["{SECRET}"]}}'}),
         (MonitoringSettings, {"SPRINGLINE_OTLP_ENDPOINT": f"ftp://a:{SECRET}@b"}),
         (MonitoringSettings, {"SPRINGLINE_OTLP_ENDPOINT": f"http://a:x@{SECRET}@b"}),
         (ServiceSettings, {"SPRINGLINE_AIRFLOW_URL": f"http://a:x@{SECRET}@b/c"}),

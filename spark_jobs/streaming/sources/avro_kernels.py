@@ -12,7 +12,7 @@ from numba import njit
 # Operations, with what their operand is. In the comments, `column` is the one that they fill.
 END, SKIP, SKIP_VARINT, SKIP_TEXT = 0, 1, 2, 3  # SKIP: a number of bytes
 INT, INT_TO_FLOAT, FLOAT, DOUBLE, TEXT = 4, 5, 6, 7, 8
-SCALED_INT = 9  # what to multiply with or, if negative, to divide by
+SCALED_INT, SCALED_FLOAT = 9, 16  # what to multiply with or, if negative, to divide by
 ENUM = 10  # the first of its symbols; the number of them in `sizes`
 UNION = 11  # the first of its branches in `targets`; the number of them in `sizes`
 JUMP = 12  # the next operation
@@ -149,6 +149,10 @@ def read_records(  # type: ignore[no-untyped-def]
                     valid[c, good] = True
                 elif operation == INT_TO_FLOAT:
                     floats[c, good] = np.float64(number)
+                    valid[c, good] = True
+                elif operation == SCALED_FLOAT:
+                    factor = operands[at]
+                    floats[c, good] = np.float64(number) / -factor if factor < 0 else np.float64(number) * factor
                     valid[c, good] = True
                 elif operation == SCALED_INT:
                     factor = operands[at]

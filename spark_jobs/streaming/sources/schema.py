@@ -121,7 +121,8 @@ class RowKeys(TomlTable, frozen=True, kw_only=True):
         ),
     ]
     format: Annotated[
-        str, Meta(description="format of the messages: csv, json, arrow, or one that an installed package adds")
+        str,
+        Meta(description="format of the messages: csv, json, arrow, avro, protobuf, or one of an installed package"),
     ] = "csv"
     format_options: Annotated[
         dict[str, Any], Meta(description='options of the format, such as `{ delimiter = ";" }` of csv')

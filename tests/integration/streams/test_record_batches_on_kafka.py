@@ -10,6 +10,7 @@ from contextlib import closing
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from kafka import KafkaProducer
 
 from springline.spark_jobs.streaming.errors import MessagesLostError
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
@@ -116,6 +117,33 @@ def test_what_kafkas_own_client_has_written(kafka: Running, codec: str) -> None:
                 for _ in range(chance.choice((1, 50)))
             ]
             producer.transaction(topic, pairs, commit=number % 3 != 1)
+    assert assert_same(kafka, topic, chance)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])  # those whose libraries are here
+def test_what_kafka_python_has_written(kafka: Running, codec: str) -> None:
+    """Plain batches, and transactions that are committed or aborted."""
+    chance, topic = random.Random(codec), new_topic(kafka)
+    options = {"bootstrap_servers": kafka.address, "linger_ms": 2, "max_request_size": MOST}
+    options |= {} if codec == "none" else {"compression_type": codec}
+    plain, transactional = KafkaProducer(**options), KafkaProducer(**options, transactional_id=topic)
+    transactional.init_transactions()
+    for ending in [*("plain", "commit", "abort") * 2, *chance.choices(("plain", "commit", "abort"), k=6)]:
+        producer = plain if ending == "plain" else transactional
+        if ending != "plain":
+            producer.begin_transaction()
+        for _ in range(chance.choice((1, 3, 200))):
+            parts = record(chance)
+            parts["timestamp_ms"] = parts.pop("timestamp")
+            parts["headers"] = [(name, value or b"") for name, value in parts["headers"]]  # type: ignore[attr-defined]
+            producer.send(topic, **parts, partition=0)
+        producer.flush(30)
+        if ending == "commit":
+            producer.commit_transaction()
+        elif ending == "abort":
+            producer.abort_transaction()
+    plain.close()
+    transactional.close()
     assert assert_same(kafka, topic, chance)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import fastavro
@@ -13,9 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.runtime.message import Message, MessageBatch
-from springline.spark_jobs.streaming.sources.avro import Avro, InvalidSchemaError, compile_schema
+from springline.spark_jobs.streaming.sources.avro import Avro
+from springline.spark_jobs.streaming.sources.avro_programs import AvroCompiler
 from springline.spark_jobs.streaming.sources.decoder import rows_of
 from springline.spark_jobs.streaming.sources.layout import FieldType, Layout
+from springline.spark_jobs.streaming.sources.record_format import InvalidSchemaError
+from springline.spark_jobs.streaming.sources.schema_registry import RegisteredSchema
+from tests.support.decoding.http_registry import HttpRegistry, framed, serving
 
 FIELDS: dict[str, FieldType] = {"n": "int", "user.id": "int", "user.at.zip": "text", "mood": "text", "x": "float"}
 
@@ -130,6 +135,40 @@ def test_records_are_those_of_another_reader(schema_file: Any, data: st.DataObje
         assert read[0] == read[-1] == rows[0] and {letter.offset for letter in refused} <= {1}
 
 
+@pytest.fixture(scope="module")
+def registry() -> Iterator[HttpRegistry]:
+    """The registry of the settings."""
+    with serving() as registry, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPRINGLINE_SCHEMA_REGISTRY", registry.url)
+        yield registry
+
+
+@given(st.data())
+def test_records_of_several_schemas_lie_side_by_side(registry: HttpRegistry, data: st.DataObject) -> None:
+    """Each is read by its own; some have an id that is none."""
+    written = [(schema, registry.register(schema)) for schema in data.draw(st.lists(schemas(), min_size=1, max_size=4))]
+    avro = Avro(Layout("avro", FIELDS), list(FIELDS))
+    for _ in range(2):  # the second time, some schemas are compiled already
+        messages, rows, refused = [], [], []
+        for offset in range(data.draw(st.integers(0, 8))):
+            schema, schema_id = data.draw(st.sampled_from(written))
+            message = framed(schema_id, json.loads(json.dumps(schema)), data.draw(values_of(schema)))
+            if data.draw(st.integers(0, 4)):
+                parsed = fastavro.parse_schema(json.loads(json.dumps(schema)))
+                rows.append(expected(fastavro.schemaless_reader(io.BytesIO(message[5:]), parsed, None)))  # type: ignore[arg-type]
+            else:
+                message = b"\0\x7f" + message[2:]
+                refused.append(offset)
+            messages.append(Message(offset, message))
+        table, dead = rows_of(avro, [MessageBatch.of(messages)])
+        assert table.to_pylist() == rows and [letter.offset for letter in dead] == refused
+
+
+def compiler() -> AvroCompiler:
+    """Of one field."""
+    return AvroCompiler({"n": "int"}, Layout("avro", {"n": "int"}))
+
+
 FIXED = (
     '{"type": "record", "name": "R", "fields": [{"name": "o", "type": {"type": "fixed", "name": "F", "size": SIZE}}]}'
 )
@@ -142,7 +181,7 @@ def test_a_schema_that_doubles_itself_is_refused() -> None:
         parts = [{"name": "a", "type": kind}, {"name": "b", "type": f"R{level - 1}" if level else "long"}]
         kind = {"type": "record", "name": f"R{level}", "fields": parts}
     with pytest.raises(InvalidSchemaError, match="more than 100,000 values in a record"):
-        compile_schema(json.dumps(kind), (("n", "int"),))
+        compiler().add(RegisteredSchema("AVRO", json.dumps(kind)))
 
 
 @pytest.mark.parametrize(
@@ -163,5 +202,9 @@ def test_a_schema_that_doubles_itself_is_refused() -> None:
 )  # fmt: skip
 def test_a_schema_that_cannot_be_read_is_refused(schema: str, reason: str) -> None:
     """With what is wrong in it."""
+    own = compiler()
+    own.add(RegisteredSchema("AVRO", '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}'))
+    before = own.program().operations.tolist()
     with pytest.raises(InvalidSchemaError, match=reason):
-        compile_schema(schema, (("n", "int"),))
+        own.add(RegisteredSchema("AVRO", schema))
+    assert own.program().operations.tolist() == before

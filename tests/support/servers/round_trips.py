@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -105,6 +106,19 @@ def _from_alluxio(server: Running) -> str:
         _alluxio(server, f"streams/{stream}/close")
 
 
+_SCHEMA = {"schema": json.dumps({"type": "enum", "name": "Said", "symbols": ["said"], "doc": TEXT})}
+
+
+def _to_schema_registry(server: Running) -> None:
+    httpx.post(f"{server.address}/subjects/said/versions", json=_SCHEMA, timeout=30).raise_for_status()
+
+
+def _from_schema_registry(server: Running) -> str:
+    answer = httpx.get(f"{server.address}/subjects/said/versions/1", timeout=60)
+    assert answer.is_success, answer.text
+    return str(json.loads(answer.json()["schema"])["doc"])
+
+
 @contextmanager
 def _zookeeper(server: Running) -> Iterator[KazooClient]:
     client = KazooClient(hosts=server.address)
@@ -148,6 +162,7 @@ ROUND_TRIPS: Mapping[str, RoundTrip] = {
     "alluxio": RoundTrip(_to_alluxio, _from_alluxio),
     "postgres": RoundTrip(_to_postgres, _from_postgres),
     "kafka": RoundTrip(_to_kafka, _from_kafka),
+    "schema-registry": RoundTrip(_to_schema_registry, _from_schema_registry),
     "zookeeper": RoundTrip(_to_zookeeper, _from_zookeeper),
     "spark": RoundTrip(lambda server: None, _from_spark),
 }

@@ -28,9 +28,9 @@ SQL = "SELECT sip, type, count(*) AS rows, sum(bytes) AS bytes FROM {name} GROUP
 class StreamJob(Application):
     """A job over net flows: sums over windows of five seconds, by two mappers and two reducers."""
 
-    def __init__(self, kafka: Running, home: Path, *, admitted: int, **settings: str) -> None:
+    def __init__(self, kafka: Running, home: Path, *, admitted: int, row_format: str = "csv", **settings: str) -> None:
         name = f"flows_{uuid.uuid4().hex[:8]}"
-        super().__init__(kafka, home, name, _declared(name, admitted), **settings)
+        super().__init__(kafka, home, name, _declared(name, admitted, row_format), **settings)
 
     # ---- what it reads and writes
 
@@ -133,10 +133,11 @@ def read_committed(servers: str, topic: str) -> Iterable[tuple[bytes, dict[str, 
     consumer.close()
 
 
-def _declared(name: str, admitted: int) -> str:
+def _declared(name: str, admitted: int, row_format: str) -> str:
     fields = json.dumps([[field.name, field.type] for field in FIELDS])
     return (
         f'[{name}]\ntopic = "{name}"\nmax_messages_per_round = {admitted}\n\n'
-        f'[{name}.stream]\ntime = "timestamp"\nlateness = 5.0\nidle_timeout = 3.0\nfields = {fields}\n\n'
+        f'[{name}.stream]\ntime = "timestamp"\nlateness = 5.0\nidle_timeout = 3.0\nfields = {fields}\n'
+        f'format = "{row_format}"\n\n'
         f'[{name}.queries]\nsums = "{SQL.format(name=name)}"\n'
     )

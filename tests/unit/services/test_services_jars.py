@@ -107,7 +107,7 @@ def test_jars_that_cannot_be_fetched_are_an_error_that_names_the_setting(tmp_pat
 
 def test_an_unknown_set_is_named():
     """With those that there are."""
-    with pytest.raises(UnknownServerError, match=r"'kafak'.*kafka, hdfs, alluxio, spark"):
+    with pytest.raises(UnknownServerError, match=r"'kafak'.*kafka, hdfs, alluxio, schema-registry, spark"):
         jar_set("kafak")
 
 

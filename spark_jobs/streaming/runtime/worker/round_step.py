@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from springline.spark_jobs.streaming.errors import RoundError
+from springline.spark_jobs.streaming.errors import RoundError, SchemaRegistryUnavailableError
 from springline.spark_jobs.streaming.runtime.encoding import (
     encode_buffers,
     encode_feedback,
@@ -31,7 +31,8 @@ logger = logging.getLogger("springline.unit")
 # Less than the limit may be sent to the next stage, so that it can add something when it sends a row again.
 _SPARE_BYTES = 64 << 10
 _PLACES = 3  # partitions named in a message
-_ENDING = (KeyboardInterrupt, SystemExit, GeneratorExit)  # end the process, whatever its messages
+# Not the fault of a message: the first three end the process.
+_UNBLAMED = (KeyboardInterrupt, SystemExit, GeneratorExit, SchemaRegistryUnavailableError)
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,8 @@ class RoundStep:
         return PreparedRound(unit_round, step_input, reader, accepted.positions, read_bytes)
 
     def run_step(self, prepared: PreparedRound, messages: Iterable[Message]) -> StepOutcome:
-        """Run the step on messages, and encode its output; raises `RoundError`, also if a record is too large.
+        """Run the step on messages, and encode its output; raises `RoundError`, also if a record is too large, and
+        `SchemaRegistryUnavailableError`.
 
         A result that is too large becomes a dead letter instead, since the messages that it came from may be those of
         earlier rounds.
@@ -178,7 +180,7 @@ class RoundStep:
                 record.check_size(MAX_RECORD_BYTES - is_first_send * _SPARE_BYTES)
             return StepOutcome(_with_dead_letters(output, oversized), records, (*results, *feedback))
         except BaseException as error:
-            if prepared.reader.has_failed or isinstance(error, _ENDING):
+            if prepared.reader.has_failed or isinstance(error, _UNBLAMED):
                 raise
             raise RoundError(unit_round.place(stage.topic), shorten(f"{type(error).__name__}: {error}")) from error
 

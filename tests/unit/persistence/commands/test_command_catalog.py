@@ -83,6 +83,8 @@ def test_a_setting_is_shown_with_where_it_comes_from_and_without_its_secret(monk
     monkeypatch.setenv("SPRINGLINE_HDFS_TOKEN", "hunter2")
     monkeypatch.setenv("SPRINGLINE_CATALOG_URL", "postgresql+psycopg://ann:hunter2@127.0.0.1:9/catalog")
     monkeypatch.setenv("SPRINGLINE_KAFKA_OPTIONS", '{"sasl.password": "hunter2", "acks": "all"}')
+    monkeypatch.setenv("SPRINGLINE_SCHEMA_REGISTRY_OPTIONS", '{"basic.auth.user.info": "ann:hunter2"}')
+    monkeypatch.setenv("SPRINGLINE_SCHEMA_REGISTRY", "https://ann:hunter2@127.0.0.1:8081")
     assert invoke("config", "get", "SPRINGLINE_POLICY").stdout == "lrc\n"
     output = json.loads(invoke("config", "get", "policy", "--json").stdout)
     assert (output["value"], output["source"]) == ("lrc", "environment")

@@ -1,0 +1,333 @@
+"""Protobuf kernel: tables, compiled from message types, say which fields of a record are read, and how.
+
+A table has one entry for each field that is read, sorted by its key (the number of the field and its wire type, as they
+are in a record); whatever has another key is skipped. What is read lies within the record: a record that ends early, or
+has a key that is none, is a fault.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from springline.spark_jobs.streaming.sources.avro_kernels import is_utf8
+
+# Operations of entries, with what their operand is.
+SKIP = 0
+INT64, INT32, UINT32, UINT64, SINT = 1, 2, 3, 4, 5  # varints
+FIXED32, SFIXED32, FIXED64, SFIXED64, FLOAT, DOUBLE = 6, 7, 8, 9, 10, 11
+TEXT = 12
+ENUM = 13  # the first of its symbols; the number of them in `sizes`
+RECORD = 14  # the table of its type
+TIMESTAMP = 15  # units in a second
+MISMATCH = 16  # a value of another type than that of the column
+
+# Codes of faults; 0 or more is the column of which the value has another type.
+GOOD, ENDS, NO_KEY, LONG_NUMBER, OUT_OF_RANGE, NO_UTF8 = -1, -2, -3, -4, -5, -6
+VARINT, BITS64, LENGTH, GROUP, END_GROUP, BITS32 = 0, 1, 2, 3, 4, 5  # wire types
+MAX_LEVELS = 64  # of records and groups
+LONG_HEADER = -1
+
+_SEVEN, _LOW = np.uint64(7), np.uint64(127)
+_NANOS = 1_000_000_000
+_MIN_SECONDS, _MAX_SECONDS = -62_135_596_800, 253_402_300_799  # years 1 to 9999
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _varint(data, position, end):  # type: ignore[no-untyped-def]
+    """Read a number of at most 64 bits; returns it and the position after it, which is -1 if there is none."""
+    number, shift = np.uint64(0), np.uint64(0)
+    while position < end and shift < 64:
+        byte = np.uint64(data[position])
+        position += 1
+        number |= (byte & _LOW) << shift
+        if byte < 128:
+            return number, position
+        shift += _SEVEN
+    return np.uint64(0), np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def _skip_group(data, position, end, key, open_groups):  # type: ignore[no-untyped-def]
+    """Return the position after the group that a key starts; -1: it does not end, or not as it should."""
+    levels = 0
+    open_groups[0] = key >> 3
+    while True:
+        inner, position = _varint(data, position, end)
+        if position < 0 or inner < 8 or inner > 0xFFFFFFFF:
+            return np.int64(-1)
+        wire = np.int64(inner) & 7
+        if wire == VARINT:
+            _, position = _varint(data, position, end)
+            if position < 0:
+                return np.int64(-1)
+        elif wire == LENGTH:
+            length, position = _varint(data, position, end)
+            if position < 0 or length > end - position:
+                return np.int64(-1)
+            position += np.int64(length)
+        elif wire in (BITS64, BITS32):
+            position += 8 if wire == BITS64 else 4
+            if position > end:
+                return np.int64(-1)
+        elif wire == GROUP:
+            levels += 1
+            if levels == MAX_LEVELS:
+                return np.int64(-1)
+            open_groups[levels] = np.int64(inner) >> 3
+        elif wire == END_GROUP:
+            if open_groups[levels] != np.int64(inner) >> 3:
+                return np.int64(-1)
+            if levels == 0:
+                return position
+            levels -= 1
+        else:
+            return np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def _timestamp(data, position, end, units):  # type: ignore[no-untyped-def]
+    """Return a `google.protobuf.Timestamp` in units of a second, rounded down and as a float, and whether it is one."""
+    seconds = nanos = np.int64(0)
+    open_groups = np.empty(MAX_LEVELS, np.int64)
+    while position < end:
+        key, position = _varint(data, position, end)
+        if position < 0 or key < 8 or key > 0xFFFFFFFF:
+            return np.int64(0), 0.0, False
+        wire = np.int64(key) & 7
+        if wire == VARINT:
+            number, position = _varint(data, position, end)
+            if position < 0:
+                return np.int64(0), 0.0, False
+            if key == 8:
+                seconds = np.int64(number)
+            elif key == 16:
+                nanos = np.int64(np.int32(number & np.uint64(0xFFFFFFFF)))
+        elif wire == LENGTH:
+            length, position = _varint(data, position, end)
+            if position < 0 or length > end - position:
+                return np.int64(0), 0.0, False
+            position += np.int64(length)
+        elif wire in (BITS64, BITS32):
+            position += 8 if wire == BITS64 else 4
+        elif wire == GROUP:
+            position = _skip_group(data, position, end, np.int64(key), open_groups)
+            if position < 0:
+                return np.int64(0), 0.0, False
+        else:
+            return np.int64(0), 0.0, False
+    if position != end or not _MIN_SECONDS <= seconds <= _MAX_SECONDS or not 0 <= nanos < _NANOS:
+        return np.int64(0), 0.0, False
+    return seconds * units + nanos // (_NANOS // units), seconds * np.float64(units) + nanos * (units / _NANOS), True
+
+
+@njit(cache=True, nogil=True)
+def read_headers(data, starts, ends, ids, types, begins):  # type: ignore[no-untyped-def]
+    """Read which message type each record is of, after the id of its schema, and where its content begins.
+
+    The type is a path of indices: 0 for the first type of the file, else the bytes of the path, the first one lowest;
+    `LONG_HEADER` if they are more than seven, or the message ends before.
+    """
+    for record in range(starts.size):
+        types[record] = 0
+        begins[record] = starts[record]
+        if ids[record] < 0:
+            continue
+        first = starts[record] + 5
+        count, position = _varint(data, first, ends[record])
+        many = np.int64(count >> np.uint64(1))  # from zigzag encoding
+        for _ in range(many if many < 8 else 8):
+            if position >= 0:
+                _, position = _varint(data, position, ends[record])
+        if position < 0 or position - first > 7 or count & np.uint64(1):
+            types[record] = LONG_HEADER
+            continue
+        begins[record] = position
+        if count:
+            for at in range(first, position):
+                types[record] |= np.int64(data[at]) << (8 * (at - first))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _enter(  # type: ignore[no-untyped-def]
+    table, record, defaults, default_columns, default_texts, symbol_starts, symbol_lengths, good, starts, lengths, ints,
+    floats, valid, entered,
+):  # fmt: skip
+    """Note that a record has a part of this table, and set the fields that are not null where they are missing."""
+    entered[table] = record
+    for at in range(defaults[table], defaults[table + 1]):
+        c = default_columns[at]
+        ints[c, good] = 0
+        floats[c, good] = 0.0
+        valid[c, good] = True
+        symbol = default_texts[at]
+        starts[c, good] = symbol_starts[symbol] if symbol >= 0 else 0
+        lengths[c, good] = symbol_lengths[symbol] if symbol >= 0 else 0
+
+
+@njit(cache=True, nogil=True)
+def read_records(  # type: ignore[no-untyped-def]
+    data, begins, ends, roots, tables, keys, operations, operands, sizes, to_floats, columns, clears, clear_columns,
+    clear_tables, defaults, default_columns, default_texts, symbol_numbers, symbol_starts, symbol_lengths,
+    starts, lengths, ints, floats, valid, rows, faults,
+):  # fmt: skip
+    """Read records, each from `begins` to `ends` in `data` by the table of its type in `roots`; below 0: left out.
+
+    The entries of a table are from `tables[t]` to `tables[t + 1]`, its fields without presence those of `defaults`
+    likewise, and what an entry clears (other members of its oneof) those of `clears`: a column or, where that is below
+    0, a table. Fills the columns of the good records and `rows`, and `faults`, as `RecordBuffers` says; returns the
+    numbers of good and of bad records.
+    """
+    good = bad = 0
+    scratch = np.empty(8, np.uint8)
+    outer_ends, outer_tables = np.empty(MAX_LEVELS, np.int64), np.empty(MAX_LEVELS, np.int64)
+    outer_entries, open_groups = np.empty(MAX_LEVELS, np.int64), np.empty(MAX_LEVELS, np.int64)
+    entered = np.full(tables.size, -1, np.int64)
+    for record in range(begins.size):
+        table = roots[record]
+        if table < 0:
+            continue
+        for c in range(valid.shape[0]):
+            lengths[c, good] = -1
+            ints[c, good] = 0
+            floats[c, good] = 0.0
+            valid[c, good] = False
+        position, end, level = begins[record], ends[record], 0
+        code, begin = np.int64(GOOD), position
+        _enter(table, record, defaults, default_columns, default_texts, symbol_starts, symbol_lengths, good, starts,
+               lengths, ints, floats, valid, entered)  # fmt: skip
+        at = tables[table]
+        while True:
+            if position == end:
+                if level == 0:
+                    break
+                level -= 1
+                end, table, at = outer_ends[level], outer_tables[level], outer_entries[level]
+                continue
+            begin = position
+            key_bits, position = _varint(data, position, end)
+            if position < 0 or key_bits < 8 or key_bits > 0xFFFFFFFF:
+                code = np.int64(NO_KEY)
+                break
+            key = np.int64(key_bits)
+            first, last = tables[table], tables[table + 1]
+            if at > first and keys[at - 1] >= key:
+                at = first
+            while at < last and keys[at] < key:
+                at += 1
+            operation = operations[at] if at < last and keys[at] == key else SKIP
+            wire = key & 7
+            number, length = np.uint64(0), np.int64(0)
+            if wire == VARINT:
+                number, position = _varint(data, position, end)
+                if position < 0:
+                    code = np.int64(LONG_NUMBER)
+                    break
+            elif wire == LENGTH:
+                number, position = _varint(data, position, end)
+                if position < 0 or number > end - position:
+                    code = np.int64(ENDS)
+                    break
+                length = np.int64(number)
+            elif wire in (BITS64, BITS32):
+                length = np.int64(8 if wire == BITS64 else 4)
+                if length > end - position:
+                    code = np.int64(ENDS)
+                    break
+                for i in range(length):
+                    scratch[i] = data[position + i]
+            elif wire == GROUP:
+                position = _skip_group(data, position, end, key, open_groups)
+                if position < 0:
+                    code = np.int64(NO_KEY)
+                    break
+            else:
+                code = np.int64(NO_KEY)
+                break
+            if at >= last or keys[at] != key:
+                position += length
+                continue
+            for cleared in range(clears[at], clears[at + 1]):
+                c = clear_columns[cleared]
+                if c >= 0:
+                    valid[c, good] = False
+                    ints[c, good] = 0
+                    floats[c, good] = 0.0
+                    lengths[c, good] = -1
+                else:
+                    entered[clear_tables[cleared]] = -1
+            c = columns[at]
+            if operation == MISMATCH:
+                code = c
+                break
+            if operation == RECORD:
+                outer_ends[level], outer_tables[level], outer_entries[level] = end, table, at + 1
+                level += 1
+                end, table = position + length, operands[at]
+                at = tables[table]
+                if entered[table] != record:
+                    _enter(table, record, defaults, default_columns, default_texts, symbol_starts, symbol_lengths,
+                           good, starts, lengths, ints, floats, valid, entered)  # fmt: skip
+                continue
+            if operation == TEXT:
+                if not is_utf8(data, position, position + length):
+                    code = np.int64(NO_UTF8)
+                    break
+                starts[c, good] = position
+                lengths[c, good] = length
+            elif operation == ENUM:
+                value = np.int64(np.int32(number & np.uint64(0xFFFFFFFF)))
+                symbol = operands[at]
+                while symbol < operands[at] + sizes[at] and symbol_numbers[symbol] != value:
+                    symbol += 1
+                if symbol == operands[at] + sizes[at]:
+                    code = np.int64(OUT_OF_RANGE)
+                    break
+                starts[c, good] = symbol_starts[symbol]
+                lengths[c, good] = symbol_lengths[symbol]
+            elif operation in (FLOAT, DOUBLE):
+                real = (
+                    np.float64(scratch[:4].view(np.float32)[0]) if operation == FLOAT else scratch.view(np.float64)[0]
+                )
+                floats[c, good] = real
+                valid[c, good] = real == real
+            elif operation == TIMESTAMP:
+                integer, real, is_time = _timestamp(data, position, position + length, operands[at])
+                if not is_time:
+                    code = np.int64(OUT_OF_RANGE)
+                    break
+                if to_floats[at]:
+                    floats[c, good] = real
+                else:
+                    ints[c, good] = integer
+                valid[c, good] = True
+            elif operation != SKIP:
+                integer = np.int64(number)
+                if operation == INT32:
+                    integer = np.int64(np.int32(number & np.uint64(0xFFFFFFFF)))
+                elif operation == UINT32:
+                    integer = np.int64(number & np.uint64(0xFFFFFFFF))
+                elif operation == SINT:
+                    integer = np.int64(number >> np.uint64(1)) ^ -np.int64(number & np.uint64(1))
+                elif operation == FIXED32:
+                    integer = np.int64(scratch[:4].view(np.uint32)[0])
+                elif operation == SFIXED32:
+                    integer = np.int64(scratch[:4].view(np.int32)[0])
+                elif operation in (FIXED64, SFIXED64):
+                    integer = scratch.view(np.int64)[0]
+                is_unsigned = operation in (UINT64, FIXED64)
+                if to_floats[at]:
+                    floats[c, good] = np.float64(np.uint64(integer)) if is_unsigned else np.float64(integer)
+                elif is_unsigned and integer < 0:
+                    code = np.int64(OUT_OF_RANGE)
+                    break
+                ints[c, good] = integer
+                valid[c, good] = True
+            position += length
+        if code == GOOD:
+            rows[good] = record
+            good += 1
+        else:
+            faults[bad, 0], faults[bad, 1], faults[bad, 2] = record, code, begin
+            bad += 1
+    return good, bad
