@@ -28,23 +28,25 @@ VARINT, BITS64, LENGTH, GROUP, END_GROUP, BITS32 = 0, 1, 2, 3, 4, 5  # wire type
 MAX_LEVELS = 64  # of records and groups
 LONG_HEADER = -1
 
-_SEVEN, _LOW = np.uint64(7), np.uint64(127)
+_ONE, _LOW_32 = np.uint64(1), np.int64(0xFFFFFFFF)
 _NANOS = 1_000_000_000
 _MIN_SECONDS, _MAX_SECONDS = -62_135_596_800, 253_402_300_799  # years 1 to 9999
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _varint(data, position, end):  # type: ignore[no-untyped-def]
-    """Read a number of at most 64 bits; returns it and the position after it, which is -1 if there is none."""
-    number, shift = np.uint64(0), np.uint64(0)
+    """Read a number of at most 64 bits, the highest as its sign; returns it and the position after it; -1: none."""
+    if position < end and data[position] < 128:
+        return np.int64(data[position]), position + 1
+    number, shift = np.int64(0), np.int64(0)
     while position < end and shift < 64:
-        byte = np.uint64(data[position])
+        byte = np.int64(data[position])
         position += 1
-        number |= (byte & _LOW) << shift
+        number |= (byte & 127) << shift
         if byte < 128:
             return number, position
-        shift += _SEVEN
-    return np.uint64(0), np.int64(-1)
+        shift += 7
+    return np.int64(0), np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
@@ -56,16 +58,16 @@ def _skip_group(data, position, end, key, open_groups):  # type: ignore[no-untyp
         inner, position = _varint(data, position, end)
         if position < 0 or inner < 8 or inner > 0xFFFFFFFF:
             return np.int64(-1)
-        wire = np.int64(inner) & 7
+        wire = inner & 7
         if wire == VARINT:
             _, position = _varint(data, position, end)
             if position < 0:
                 return np.int64(-1)
         elif wire == LENGTH:
             length, position = _varint(data, position, end)
-            if position < 0 or length > end - position:
+            if position < 0 or length < 0 or length > end - position:
                 return np.int64(-1)
-            position += np.int64(length)
+            position += length
         elif wire in (BITS64, BITS32):
             position += 8 if wire == BITS64 else 4
             if position > end:
@@ -74,9 +76,9 @@ def _skip_group(data, position, end, key, open_groups):  # type: ignore[no-untyp
             levels += 1
             if levels == MAX_LEVELS:
                 return np.int64(-1)
-            open_groups[levels] = np.int64(inner) >> 3
+            open_groups[levels] = inner >> 3
         elif wire == END_GROUP:
-            if open_groups[levels] != np.int64(inner) >> 3:
+            if open_groups[levels] != inner >> 3:
                 return np.int64(-1)
             if levels == 0:
                 return position
@@ -94,24 +96,24 @@ def _timestamp(data, position, end, units):  # type: ignore[no-untyped-def]
         key, position = _varint(data, position, end)
         if position < 0 or key < 8 or key > 0xFFFFFFFF:
             return np.int64(0), 0.0, False
-        wire = np.int64(key) & 7
+        wire = key & 7
         if wire == VARINT:
             number, position = _varint(data, position, end)
             if position < 0:
                 return np.int64(0), 0.0, False
             if key == 8:
-                seconds = np.int64(number)
+                seconds = number
             elif key == 16:
-                nanos = np.int64(np.int32(number & np.uint64(0xFFFFFFFF)))
+                nanos = np.int64(np.int32(number & _LOW_32))
         elif wire == LENGTH:
             length, position = _varint(data, position, end)
-            if position < 0 or length > end - position:
+            if position < 0 or length < 0 or length > end - position:
                 return np.int64(0), 0.0, False
-            position += np.int64(length)
+            position += length
         elif wire in (BITS64, BITS32):
             position += 8 if wire == BITS64 else 4
         elif wire == GROUP:
-            position = _skip_group(data, position, end, np.int64(key), open_groups)
+            position = _skip_group(data, position, end, key, open_groups)
             if position < 0:
                 return np.int64(0), 0.0, False
         else:
@@ -135,11 +137,11 @@ def read_headers(data, starts, ends, ids, types, begins):  # type: ignore[no-unt
             continue
         first = starts[record] + 5
         count, position = _varint(data, first, ends[record])
-        many = np.int64(count >> np.uint64(1))  # from zigzag encoding
+        many = count >> 1  # from zigzag encoding
         for _ in range(many if many < 8 else 8):
             if position >= 0:
                 _, position = _varint(data, position, ends[record])
-        if position < 0 or position - first > 7 or count & np.uint64(1):
+        if position < 0 or position - first > 7 or count < 0 or count & 1:
             types[record] = LONG_HEADER
             continue
         begins[record] = position
@@ -148,7 +150,7 @@ def read_headers(data, starts, ends, ids, types, begins):  # type: ignore[no-unt
                 types[record] |= np.int64(data[at]) << (8 * (at - first))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _enter(  # type: ignore[no-untyped-def]
     table, record, defaults, default_columns, default_texts, symbol_starts, symbol_lengths, good, starts, lengths, ints,
     floats, valid, entered,
@@ -205,11 +207,10 @@ def read_records(  # type: ignore[no-untyped-def]
                 end, table, at = outer_ends[level], outer_tables[level], outer_entries[level]
                 continue
             begin = position
-            key_bits, position = _varint(data, position, end)
-            if position < 0 or key_bits < 8 or key_bits > 0xFFFFFFFF:
+            key, position = _varint(data, position, end)
+            if position < 0 or key < 8 or key > 0xFFFFFFFF:
                 code = np.int64(NO_KEY)
                 break
-            key = np.int64(key_bits)
             first, last = tables[table], tables[table + 1]
             if at > first and keys[at - 1] >= key:
                 at = first
@@ -217,18 +218,17 @@ def read_records(  # type: ignore[no-untyped-def]
                 at += 1
             operation = operations[at] if at < last and keys[at] == key else SKIP
             wire = key & 7
-            number, length = np.uint64(0), np.int64(0)
+            number, length = np.int64(0), np.int64(0)
             if wire == VARINT:
                 number, position = _varint(data, position, end)
                 if position < 0:
                     code = np.int64(LONG_NUMBER)
                     break
             elif wire == LENGTH:
-                number, position = _varint(data, position, end)
-                if position < 0 or number > end - position:
+                length, position = _varint(data, position, end)
+                if position < 0 or length < 0 or length > end - position:
                     code = np.int64(ENDS)
                     break
-                length = np.int64(number)
             elif wire in (BITS64, BITS32):
                 length = np.int64(8 if wire == BITS64 else 4)
                 if length > end - position:
@@ -276,7 +276,7 @@ def read_records(  # type: ignore[no-untyped-def]
                 starts[c, good] = position
                 lengths[c, good] = length
             elif operation == ENUM:
-                value = np.int64(np.int32(number & np.uint64(0xFFFFFFFF)))
+                value = np.int64(np.int32(number & _LOW_32))
                 symbol = operands[at]
                 while symbol < operands[at] + sizes[at] and symbol_numbers[symbol] != value:
                     symbol += 1
@@ -302,13 +302,13 @@ def read_records(  # type: ignore[no-untyped-def]
                     ints[c, good] = integer
                 valid[c, good] = True
             elif operation != SKIP:
-                integer = np.int64(number)
+                integer = number
                 if operation == INT32:
-                    integer = np.int64(np.int32(number & np.uint64(0xFFFFFFFF)))
+                    integer = np.int64(np.int32(number & _LOW_32))
                 elif operation == UINT32:
-                    integer = np.int64(number & np.uint64(0xFFFFFFFF))
+                    integer = number & _LOW_32
                 elif operation == SINT:
-                    integer = np.int64(number >> np.uint64(1)) ^ -np.int64(number & np.uint64(1))
+                    integer = np.int64(np.uint64(number) >> _ONE) ^ -(number & 1)
                 elif operation == FIXED32:
                     integer = np.int64(scratch[:4].view(np.uint32)[0])
                 elif operation == SFIXED32:
