@@ -75,8 +75,8 @@ class LogUnavailableError(StreamError):
     """Kafka did not answer in time."""
 
 
-class SchemaRegistryUnavailableError(StreamError):
-    """The schema registry did not answer in time, or refuses the credentials."""
+class SchemaUnavailableError(StreamError):
+    """A schema cannot be had now: its registry does not answer or refuses the credentials, or this host is full."""
 
 
 class RecordRefusedError(StreamError):

@@ -6,6 +6,7 @@ default where a record lacks it.
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from springline.spark_jobs.streaming.errors import SchemaUnavailableError
 from springline.spark_jobs.streaming.kernels.hash_tables import Ints
 from springline.spark_jobs.streaming.sources import protobuf_kernels as kernels
 from springline.spark_jobs.streaming.sources.layout import Layout
@@ -297,7 +299,10 @@ def _compiled(schema: RegisteredSchema, folder: Path | None) -> tuple[str, FileD
     key = schema, folder
     with _LOCK:
         if key not in _DESCRIPTORS or _DESCRIPTORS[key][0] != _changed_at(folder, _DESCRIPTORS[key][2]):
-            main, descriptors = _protoc(schema, folder)
+            try:
+                main, descriptors = _protoc(schema, folder)
+            except OSError as error:  # of this host, not of the schema
+                raise SchemaUnavailableError(f"a schema of Protobuf cannot be compiled here: {error}") from error
             if len(_DESCRIPTORS) >= _MAX_DESCRIPTORS:
                 _DESCRIPTORS.clear()
             _DESCRIPTORS[key] = _changed_at(folder, descriptors), main, descriptors
@@ -332,6 +337,8 @@ def _protoc(schema: RegisteredSchema, folder: Path | None) -> tuple[str, FileDes
             ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_PROTOC_SECONDS)
         except subprocess.TimeoutExpired as error:
             raise InvalidSchemaError(f"its compilation takes more than {_PROTOC_SECONDS:g} s") from error
+        if ended.returncode < 0:
+            raise OSError(f"protoc was ended by signal {-ended.returncode}")
         if ended.returncode or not out.exists():
             lines = [line for line in ended.stderr.splitlines() if line.strip() and "warning" not in line.lower()]
             raise InvalidSchemaError(lines[0] if lines else f"protoc ended with {ended.returncode}")
@@ -345,5 +352,9 @@ def _write_import(folder: Path, name: str, text: str) -> None:
     try:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
-    except (OSError, ValueError) as error:
+    except (FileExistsError, IsADirectoryError, NotADirectoryError, ValueError) as error:
         raise InvalidSchemaError(f"it uses {name!r}, which is no path of an import: {error}") from error
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise InvalidSchemaError(f"it uses {name[:40]!r}…, which is too long") from error
+        raise

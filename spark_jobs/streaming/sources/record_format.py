@@ -237,7 +237,7 @@ class _RegisteredSchemas:
         self._lock = threading.Lock()
 
     def of(self, messages: MessageBatch) -> _Written:
-        """Return how messages were written; raises `SchemaRegistryUnavailableError`."""
+        """Return how messages were written; raises `SchemaUnavailableError`."""
         ids = schema_ids(messages)
         types, begins = self._headers(messages, ids)
         with self._lock:

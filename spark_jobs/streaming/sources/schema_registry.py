@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from springline.persistence.text.redaction import redact_secrets
-from springline.spark_jobs.streaming.errors import SchemaRegistryUnavailableError
+from springline.spark_jobs.streaming.errors import SchemaUnavailableError
 from springline.spark_jobs.streaming.kernels.hash_tables import Ints
 from springline.spark_jobs.streaming.sources.errors import InvalidFormatError
 from springline.spark_jobs.streaming.sources.settings import SchemaRegistrySettings
@@ -90,7 +90,7 @@ class SchemaRegistry:
     def schema(self, schema_id: int) -> RegisteredSchema:
         """Return the schema with an id; waits while the registry does not answer.
 
-        Raises `UnknownSchemaError`, and `SchemaRegistryUnavailableError` after half a minute, or at once if it refuses
+        Raises `UnknownSchemaError`, and `SchemaUnavailableError` after half a minute, or at once if it refuses
         the credentials.
         """
         with self._lock:
@@ -108,9 +108,7 @@ class SchemaRegistry:
         try:
             return SchemaRegistryClient(self._options)
         except (ValueError, TypeError, OSError) as error:
-            raise SchemaRegistryUnavailableError(
-                f"SPRINGLINE_SCHEMA_REGISTRY_OPTIONS: {redact_secrets(str(error))}"
-            ) from error
+            raise SchemaUnavailableError(f"SPRINGLINE_SCHEMA_REGISTRY_OPTIONS: {redact_secrets(str(error))}") from error
 
     def _references(self, client: SchemaRegistryClient, schema: Any) -> Iterator[SchemaReference]:
         """Yield the schemas that a schema uses, each after those that it uses itself."""
@@ -154,7 +152,7 @@ class SchemaRegistry:
                 failure = error
             text = redact_secrets(f"schema registry at {self._url}: {str(failure) or type(failure).__name__}")
             if is_lasting or time.monotonic() > until:
-                raise SchemaRegistryUnavailableError(
+                raise SchemaUnavailableError(
                     f"{text}; the round is repeated when the job is started again: check "
                     "SPRINGLINE_SCHEMA_REGISTRY and SPRINGLINE_SCHEMA_REGISTRY_OPTIONS"
                 ) from failure

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +19,7 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given
 from hypothesis import strategies as st
 
+from springline.spark_jobs.streaming.errors import SchemaUnavailableError
 from springline.spark_jobs.streaming.runtime.message import Message, MessageBatch
 from springline.spark_jobs.streaming.sources.decoder import rows_of
 from springline.spark_jobs.streaming.sources.errors import InvalidFormatError
@@ -317,3 +320,19 @@ def test_the_schema_may_be_in_a_file(folder: Path, rows: Any) -> None:
         open_format(Layout("protobuf", FIELDS, {"schema": str(folder / "broken.proto")}), FIELDS)
     with pytest.raises(InvalidFormatError, match="goes with a `schema` file"):
         open_format(Layout("protobuf", FIELDS, {"message": "shop.Row"}), FIELDS)
+
+
+def test_a_full_disk_is_no_fault_of_a_schema(registry: HttpRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its messages are no dead letters: they are read once there is space."""
+    schema_id = registry.register('syntax = "proto3"; message A { int64 n = 1; }', kind="PROTOBUF")
+    own = open_format(Layout("protobuf", {"n": "int"}), {"n"})
+    messages = MessageBatch.of([Message(0, b"\0" + schema_id.to_bytes(4, "big") + b"\0\x08\7")])
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(SchemaUnavailableError, match="No space left"):
+        patch.setattr(tempfile, "mkdtemp", full)
+        rows_of(own, [messages])
+    table, dead = rows_of(own, [messages])
+    assert table.to_pylist() == [{"n": 7}] and not dead

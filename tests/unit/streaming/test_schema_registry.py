@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from springline.services.process.ports import free_ports
-from springline.spark_jobs.streaming.errors import SchemaRegistryUnavailableError
+from springline.spark_jobs.streaming.errors import SchemaUnavailableError
 from springline.spark_jobs.streaming.runtime.message import Message, MessageBatch
 from springline.spark_jobs.streaming.sources import record_format, schema_registry
 from springline.spark_jobs.streaming.sources.decoder import rows_of
@@ -157,12 +157,12 @@ def test_a_registry_that_does_not_answer_is_no_fault_of_a_message(registry: Http
     schema_id = registry.register(OLD)
     row_format, message = opened(), framed(schema_id, OLD, {"n": 5})
     registry.answers = [(503, b"")] * 1_000
-    with pytest.raises(SchemaRegistryUnavailableError, match=r"503.* SPRINGLINE_SCHEMA_REGISTRY_OPTIONS"):
+    with pytest.raises(SchemaUnavailableError, match=r"503.* SPRINGLINE_SCHEMA_REGISTRY_OPTIONS"):
         read(row_format, message)
     registry.answers = []
     assert read(row_format, message) == ([{"name": None, "n": 5}], [])
     away = SchemaRegistry(f"http://127.0.0.1:{free_ports()}")
-    with pytest.raises(SchemaRegistryUnavailableError, match="refused"):
+    with pytest.raises(SchemaUnavailableError, match="refused"):
         away.schema(1)
 
 
@@ -170,10 +170,10 @@ def test_credentials_are_sent_and_not_shown(registry: HttpRegistry) -> None:
     """If they are refused, waiting does not help."""
     registry.answers = [(401, b'{"error_code": 40101, "message": "no"}')]
     options = {"basic.auth.user.info": "ann:hunter2"}
-    with pytest.raises(SchemaRegistryUnavailableError, match="401") as refused:
+    with pytest.raises(SchemaUnavailableError, match="401") as refused:
         SchemaRegistry(registry.url.replace("//", "//bob:hunter2@"), {}).schema(1)
     assert "hunter2" not in str(refused.value) and len(registry.asked) == 1
-    with pytest.raises(SchemaRegistryUnavailableError, match=r"basic\.auth\.user\.info") as refused:
+    with pytest.raises(SchemaUnavailableError, match=r"basic\.auth\.user\.info") as refused:
         SchemaRegistry(registry.url, {"basic.auth.user.info": "hunter2"}).schema(1)
     assert "hunter2" not in str(refused.value)
     with pytest.raises(UnknownSchemaError):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from springline.spark_jobs.streaming.errors import RoundError, SchemaRegistryUnavailableError
+from springline.spark_jobs.streaming.errors import RoundError, SchemaUnavailableError
 from springline.spark_jobs.streaming.runtime.encoding import (
     encode_buffers,
     encode_feedback,
@@ -32,7 +32,7 @@ logger = logging.getLogger("springline.unit")
 _SPARE_BYTES = 64 << 10
 _PLACES = 3  # partitions named in a message
 # Not the fault of a message: the first three end the process.
-_UNBLAMED = (KeyboardInterrupt, SystemExit, GeneratorExit, SchemaRegistryUnavailableError)
+_UNBLAMED = (KeyboardInterrupt, SystemExit, GeneratorExit, SchemaUnavailableError)
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class RoundStep:
 
     def run_step(self, prepared: PreparedRound, messages: Iterable[Message]) -> StepOutcome:
         """Run the step on messages, and encode its output; raises `RoundError`, also if a record is too large, and
-        `SchemaRegistryUnavailableError`.
+        `SchemaUnavailableError`.
 
         A result that is too large becomes a dead letter instead, since the messages that it came from may be those of
         earlier rounds.
