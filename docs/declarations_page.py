@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Set
-from typing import get_args
 
 from docs.generated_parts import table
 from docs.python_page import section_entries
@@ -13,7 +12,7 @@ from springline.persistence.monitoring.rules import AlertRuleKeys
 from springline.spark_jobs.operations import operation
 from springline.spark_jobs.streaming.job_keys import JobKeys
 from springline.spark_jobs.streaming.kinds import load_kind
-from springline.spark_jobs.streaming.sources.layout import FieldType
+from springline.spark_jobs.streaming.sources.field_types import FIELD_TYPES
 from springline.spark_jobs.streaming.sql.depth import MAX_CHAIN, MAX_DEPTH
 from springline.spark_jobs.streaming.sql.operations import FUNCTIONS, OPERATORS
 from springline.spark_jobs.streaming.sql.windowing import DURATION_UNITS, WINDOW_FORMS
@@ -113,7 +112,7 @@ def _sql_table() -> str:
         ("clauses of a query", ", ".join(f"`{clause}`" for clause in CLAUSES)),
         ("windows", ", ".join(f"`{form}`" for form in WINDOW_FORMS)),
         ("units of a duration", units),
-        ("types of fields", ", ".join(f"`{each}`" for each in get_args(FieldType))),
+        ("types of fields", ", ".join(f"`{each}`" for each in FIELD_TYPES)),
         ("operators", ", ".join(f"`{each}`" for each in OPERATORS)),
         ("functions", ", ".join(f"`{each}`" for each in FUNCTIONS)),
         ("aggregates", ", ".join(f"`{each}`" for each in AGGREGATES)),

@@ -30,7 +30,7 @@ from springline.spark_jobs.streaming.sources.layout import Layout
 
 MANY = 5_000  # rows of a message that holds many
 _CUTS = ((MANY, 40_000), (1, 40_000), (1, 1_000))  # rows of a message, and of a round
-_WIDE = Layout("csv", {field.name: field.type for field in FIELDS})
+_WIDE = Layout("csv", {field.name: "float" if field.name == "timestamp" else field.type for field in FIELDS})
 _WIDE_COLUMNS = ("timestamp", "sip", "type", "bytes", "packets")
 _NARROW = Layout("csv", {"timestamp": "float", "sip": "text", "bytes": "int"})
 Rounds = Sequence[Sequence[Message]]  # the messages of each

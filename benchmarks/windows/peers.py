@@ -35,7 +35,7 @@ def with_duckdb(content: bytes, rows: int) -> float:
     with tempfile.NamedTemporaryFile(dir="/dev/shm", suffix=".csv") as file:
         file.write(content)
         file.flush()
-        kinds = {"int": "BIGINT", "float": "DOUBLE", "text": "VARCHAR"}
+        kinds = {"int": "BIGINT", "float": "DOUBLE", "timestamp(s)": "DOUBLE", "text": "VARCHAR"}
         columns = {field.name: kinds[field.type] for field in FIELDS}
         read = f"read_csv('{file.name}', header = false, columns = {columns}, auto_detect = false)"
         with duckdb.connect(config={"threads": 2}) as connection:
@@ -46,7 +46,7 @@ def with_duckdb(content: bytes, rows: int) -> float:
 
 def with_polars(content: bytes, rows: int) -> float:
     """Rows a second of CSV."""
-    kinds: dict[str, Any] = {"int": pl.Int64, "float": pl.Float64, "text": pl.String}
+    kinds: dict[str, Any] = {"int": pl.Int64, "float": pl.Float64, "timestamp(s)": pl.Float64, "text": pl.String}
     schema = {field.name: kinds[field.type] for field in FIELDS}
     started_at = time.monotonic()
     frame = pl.scan_csv(io.BytesIO(content), has_header=False, schema=schema)

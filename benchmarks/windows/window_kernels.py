@@ -184,10 +184,10 @@ def _peers(flows: Flows) -> list[Case]:
     import polars as pl
 
     arrow, csv = (list(flows.messages(form)) for form in ("arrow", "csv"))
-    kinds = {"text": pl.String, "int": pl.Int64, "float": pl.Float64}
+    kinds = {"text": pl.String, "int": pl.Int64, "float": pl.Float64, "timestamp(s)": pl.Float64}
     schema = pl.Schema({field.name: kinds[field.type]() for field in FIELDS})
     places = [index for index, field in enumerate(FIELDS) if field.name in _KEYS]
-    types = {"text": pa.string(), "int": pa.int64(), "float": pa.float64()}
+    types = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "timestamp(s)": pa.float64()}
     database = duckdb.connect(config={"threads": 1})
 
     def table() -> pa.Table:

@@ -39,7 +39,7 @@ STREAM = (
     '[{0}]\ntopic = "{0}"\n[{0}.stream]\ntime = "time"\nadhoc_retention = '
     '3600.0\nfields = {1}\n[{0}.queries]\nall = "{2}"\n'
 )
-FIELDS = '[["time", "float"], ["sip", "text"], ["kind", "text"], ["bytes", "int"], ["load", "float"]]'
+FIELDS = '[["time", "timestamp(s)"], ["sip", "text"], ["kind", "text"], ["bytes", "int"], ["load", "float"]]'
 T = 1_700_000_040  # 2023-11-14 22:14:00
 ROOT = f"{PREFIX}/api/v1"
 TICKS = f"{ROOT}/streams/ticks"
@@ -268,7 +268,7 @@ def test_an_answer_has_rows_columns_and_the_slices_that_it_covers(vera, reducer_
     assert slices["keys"] == ["kind"] and "count(*)" in slices["aggregates"] and slices["queries"] == ["all"]
     answer = vera.post(f"{TICKS}/ask", json={"sql": AD_HOC}).json()
     assert (answer["begin"], answer["end"]) == ("2023-11-14T22:14:00+00:00", "2023-11-14T22:15:00+00:00")
-    kinds = {"window_start": "time", "window_end": "time", "kind": "text", "n": "int", "load": "float"}
+    kinds = {"window_start": "timestamp", "window_end": "timestamp", "kind": "text", "n": "int", "load": "float"}
     assert {column["name"]: column["type"] for column in answer["columns"]} == kinds
     rows = {row["kind"]: (row["n"], row["load"], row["window_start"]) for row in answer["rows"]}
     assert rows == {"a": (2, 1.0, answer["begin"]), "b": (1, None, answer["begin"])}

@@ -21,7 +21,7 @@ ROOT = f"{PREFIX}/api/v1/streams"
 TRACKING_URL = f"{ROOT}/words/tracking"
 DEAD_LETTERS_URL = f"{ROOT}/words/dead-letters"
 PLACE = {"topic": b"lines", "partition": b"0", "offset": b"9", "reason": b"poison"}
-TICKS = '[ticks]\ntopic = "t"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"]]\n'
+TICKS = '[ticks]\ntopic = "t"\n[ticks.stream]\ntime = "t"\nfields = [["t", "timestamp(s)"]]\n'
 NEVER = '[never]\nkind = "wordcount"\ntopic = "lines"\n'
 
 

@@ -31,8 +31,7 @@ DECLARED = """
 topic = "ticks"
 [ticks.stream]
 time = "t"
-time_format = "iso"
-fields = [["t", "text"], ["k", "text"]]
+fields = [["t", "timestamp"], ["k", "text"]]
 [ticks.queries]
 all = "SELECT k, count(*) AS n FROM ticks GROUP BY k WINDOWING 1 h"
 """

@@ -89,7 +89,7 @@ def test_no_invisible_character_is_in_a_name() -> None:
 def test_names_in_streams_follow_the_rule_of_paths(letter: str) -> None:
     """Of streams, fields, queries, columns and sides of joins; a query of that name is none."""
     name = f"a{letter}b"
-    fields = (Field("time", "float"), Field("n", "int"))
+    fields = (Field("time", "timestamp(s)"), Field("n", "int"))
     query_registry = QueryRegistry.of([Stream("s", fields, "time")])
     with pytest.raises(InvalidStreamError):
         Stream("s", (*fields, Field(name, "int")), "time")

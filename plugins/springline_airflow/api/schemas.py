@@ -15,14 +15,13 @@ from springline.spark_jobs.streaming.application.lag_history import LagPoint
 from springline.spark_jobs.streaming.application.status import JobStatus
 from springline.spark_jobs.streaming.backpressure.config import ChannelKind
 from springline.spark_jobs.streaming.runtime.json_lines import json_lines
-from springline.spark_jobs.streaming.sql.expressions import ARROW
+from springline.spark_jobs.streaming.sources.field_types import type_name
 from springline.spark_jobs.streaming.tracking.completeness import Completeness
 from springline.spark_jobs.streaming.tracking.ring import RingHistory
 from springline.spark_jobs.streaming.windows.adhoc import Answer
 from springline.spark_jobs.streaming.windows.registry import RegisteredQuery
 
 Capability = Literal["queries", "tracking", "join"]
-_TYPES = {kind: name for name, kind in ARROW.items()}
 
 
 class Sql(RequestBody):
@@ -299,7 +298,7 @@ def adhoc_answer_json(answer: Answer) -> dict[str, Any]:
     """
     lines = b"".join(map(json_lines, answer.rows.to_batches())).splitlines()
     return {
-        "columns": [{"name": f.name, "type": _TYPES.get(f.type, str(f.type))} for f in answer.rows.schema],
+        "columns": [{"name": f.name, "type": type_name(f.type)} for f in answer.rows.schema],
         "rows": [json.loads(line) for line in lines],
         "begin": _time(answer.begin),
         "end": _time(answer.end),

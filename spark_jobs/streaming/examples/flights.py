@@ -14,7 +14,7 @@ from springline.spark_jobs.streaming.sources.schema import Field, Stream
 _TEXTS = ("carrier", "tailnum", "origin", "dest")
 _NUMBERS = ("flight", "dep_delay", "arr_delay", "air_time", "distance")
 FIELDS = (
-    Field("time", "text"),
+    Field("time", "timestamp"),
     *(Field(name, "text") for name in _TEXTS),
     Field("flight", "int"),
     *(Field(name, "float") for name in _NUMBERS[1:]),
@@ -31,7 +31,7 @@ class TimedMessage:
 
 def flights_stream(**settings: object) -> Stream:
     """Return the stream `flights`, as CSV; its times are local times of the airports, taken as UTC."""
-    return Stream("flights", FIELDS, "time", "iso", **settings)  # type: ignore[arg-type]
+    return Stream("flights", FIELDS, "time", **settings)  # type: ignore[arg-type]
 
 
 def messages(*, size: int = 1, speed: float = 3600.0, rows: int | None = None) -> Iterator[TimedMessage]:

@@ -27,7 +27,7 @@ _NUMBERS = {  # exclusive upper limits of the values
     "ttl": 256, "sensor": 10_000_000, "engine": 100_000_000, "location": 10_000,
 }  # fmt: skip
 FIELDS = (
-    Field("timestamp", "float"),
+    Field("timestamp", "timestamp(s)"),
     Field("sip", "text"),
     Field("type", "text"),
     Field("dip", "text"),
@@ -114,7 +114,7 @@ class Flows:
 
 def flows_stream(form: str = "csv", **settings: Any) -> Stream:
     """Return the stream `flows`; `settings` override its defaults."""
-    return Stream("flows", FIELDS, "timestamp", "s", form, **settings)
+    return Stream("flows", FIELDS, "timestamp", form, **settings)
 
 
 def encode_table(table: pa.Table, form: str) -> bytes:

@@ -23,14 +23,14 @@ SMALL_VALUES = 1_000  # up to which msgspec takes less CPU time than Polars
 
 _FIRST_EXPONENT = 1e16  # the least float that is written with an exponent
 _EPOCH = datetime(1970, 1, 1)
-_ENCODER = msgspec.json.Encoder()
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
 def json_lines(batch: pa.RecordBatch) -> bytes:
     r"""Encode each row as a line with an object of its columns.
 
-    Times are text, and so are the numbers that JSON lacks: "Infinity", "-Infinity" and "NaN". Floats of less than 64
-    bits are written as the double with the same value.
+    Times and dates are text, and so are the numbers that JSON lacks: "Infinity", "-Infinity" and "NaN". Floats of less
+    than 64 bits are written as the double with the same value, bytes in base64, decimals as numbers with all digits.
 
     >>> json_lines(pa.record_batch({"word": ["a"], "ratio": [float("inf")]}))
     b'{"word":"a","ratio":"Infinity"}\n'
@@ -45,8 +45,8 @@ def json_lines(batch: pa.RecordBatch) -> bytes:
 
 
 def _needs_names(column: pa.Array) -> bool:
-    """Return whether a column may have numbers that JSON lacks."""
-    if pa.types.is_nested(column.type):
+    """Return whether a column may have values that Polars writes otherwise."""
+    if pa.types.is_nested(column.type) or pa.types.is_decimal(column.type) or pa.types.is_binary(column.type):
         return True
     return pa.types.is_float64(column.type) and pc.all(pc.is_finite(column)).as_py() is False
 
@@ -70,6 +70,7 @@ def encode_small(batch: pa.RecordBatch) -> bytes | None:
     columns = []
     for column in batch.columns:
         values_of = _nested if pa.types.is_nested(column.type) else _VALUES.get(column.type)
+        values_of = _values if pa.types.is_decimal(column.type) else values_of
         values = None if values_of is None else values_of(column)
         if values is None:
             return None
@@ -136,5 +137,5 @@ _VALUES: Mapping[pa.DataType, Callable[[pa.Array], list[Any] | None]] = {
     pa.timestamp("us"): _times,
     pa.timestamp("us", "UTC"): _times,
     pa.date32(): _dates,
-    **dict.fromkeys([pa.string(), pa.large_string(), pa.bool_(), pa.null()], _values),
+    **dict.fromkeys([pa.string(), pa.large_string(), pa.bool_(), pa.null(), pa.binary()], _values),
 }

@@ -2,26 +2,50 @@
 
 Each projected column must exist once, with a compatible type; other columns may vary. Checks that Arrow does
 not make when reading are made here before any value is used: texts must be UTF-8, and indices within their dictionary.
+A message whose columns have other types is refused as a whole, a row with a value out of range alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Context
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from springline.spark_jobs.streaming.kernels.hash_tables import Ints
+from springline.spark_jobs.streaming.kernels.hash_tables import EVERYWHERE, Flags, Ints
 from springline.spark_jobs.streaming.runtime.message import MessageBatch, MessageRun
 from springline.spark_jobs.streaming.runtime.step import DeadLetter
-from springline.spark_jobs.streaming.sources.chunk import Chunk, Source, column_of
+from springline.spark_jobs.streaming.sources.chunk import (
+    Chunk,
+    Column,
+    NumberColumn,
+    Source,
+    TextColumn,
+    column_of,
+    column_of_texts,
+)
+from springline.spark_jobs.streaming.sources.field_types import (
+    DECIMAL,
+    TIMESTAMP_NUMBER,
+    ColumnTypes,
+    arrow_type,
+    sql_type,
+)
 from springline.spark_jobs.streaming.sources.format import Format
-from springline.spark_jobs.streaming.sources.layout import ARROW_TYPES, Layout
+from springline.spark_jobs.streaming.sources.layout import Layout, parts_of_path
+from springline.spark_jobs.streaming.sources.value_kernels import scale_doubles, scale_numbers
+
+_T = TypeVar("_T")
 
 CHUNK_ROWS = 65_536
 _READ_OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
-_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_SCALES = {"s": 6, "ms": 3, "us": 0, "ns": -3}  # powers of ten from a unit to microseconds
+
+_Read = dict[str, tuple[Column, Flags]]
+"""The columns by name, each with which of its values are of its type (empty: all)."""
 
 
 class _ArrowMessage(NamedTuple):
@@ -35,22 +59,26 @@ class Arrow(Format):
     """Rows as record batches in an Arrow IPC stream, one a message."""
 
     def chunks(self, batches: Iterable[MessageBatch], dead: list[DeadLetter]) -> Iterator[Chunk]:
-        for messages, table in _tables(self.layout, self.columns, batches, dead):
+        for messages, read in _tables(self.layout, self.columns, batches, dead):
             firsts = np.concatenate([[0], np.cumsum([each.table.num_rows for each in messages])[:-1]]).astype(np.int64)
             run = MessageRun([each.batch for each in messages])
             source = Source(run, firsts, _original_rows(run, firsts))
-            columns = {name: column_of(table.column(name)) for name in table.column_names}
-            yield Chunk(columns, source, np.arange(table.num_rows))
+            rows = sum(each.table.num_rows for each in messages)
+            chunk = Chunk({name: column for name, (column, _) in read.items()}, source, np.arange(rows))
+            for name, (_, good) in read.items():
+                left = good[chunk.source_rows] if good.size else good
+                chunk = chunk.without(left, f"{name} is no {self.layout.fields[name]}", dead)
+            yield chunk
 
 
 def _tables(
     layout: Layout, projection: Sequence[str], batches: Iterable[MessageBatch], dead: list[DeadLetter]
-) -> Iterator[tuple[list[_ArrowMessage], pa.Table]]:
-    """Yield several messages with the same schema, and their rows in the types of the declaration."""
+) -> Iterator[tuple[list[_ArrowMessage], _Read]]:
+    """Yield several messages with the same schema, and their columns in the types of the declaration."""
     messages: list[_ArrowMessage] = []
     rows = 0
     for one in (each[index : index + 1] for each in map(MessageBatch.filled, batches) for index in range(len(each))):
-        table = _try_table(one, dead, "not an Arrow stream", lambda: _table(one[0].value, projection))  # noqa: B023
+        table = _try(one, dead, "not an Arrow stream", lambda: _table(one[0].value, projection))  # noqa: B023
         if table is None:
             continue
         if messages and (rows >= CHUNK_ROWS or not table.schema.equals(messages[0].table.schema)):
@@ -62,8 +90,8 @@ def _tables(
         yield from _joined_tables(layout, projection, messages, dead)
 
 
-def _try_table(one: MessageBatch, dead: list[DeadLetter], what: str, make: Callable[[], pa.Table]) -> pa.Table | None:
-    """Return the table that `make` creates; on any error, add the message to the dead letters and return None."""
+def _try(one: MessageBatch, dead: list[DeadLetter], what: str, make: Callable[[], _T]) -> _T | None:
+    """Return what `make` creates; on any error, add the message to the dead letters and return None."""
     try:
         return make()
     except _TypeMismatchError as error:
@@ -81,18 +109,35 @@ class _TypeMismatchError(Exception):
 def _table(value: bytes | memoryview, projection: Sequence[str]) -> pa.Table:
     """Read the projected columns of a message, with all values validated."""
     table = pa.ipc.open_stream(pa.py_buffer(value), options=_READ_OPTIONS).read_all()
+    columns = []
     for name in projection:
-        if table.schema.get_field_index(name) < 0:
+        path = [name] if table.schema.get_field_index(name) >= 0 else parts_of_path(name)
+        if table.schema.get_field_index(path[0]) < 0:
             raise _TypeMismatchError(
                 f"column {name} is missing or duplicated; columns: {', '.join(table.column_names)}"
             )
         try:
-            for array in table.column(name).chunks:
+            column = table.column(path[0])
+            for array in column.chunks:
                 if not _is_plain(array):
                     array.validate(full=True)
-        except pa.ArrowException as error:
+            for part in path[1:]:
+                arrays = [_part(array, part) for array in column.chunks] or [_part(pa.array([], column.type), part)]
+                column = pa.chunked_array(arrays)
+        except (pa.ArrowException, KeyError) as error:
             raise _TypeMismatchError(f"column {name}: {error}") from error
-    return table.select(list(projection))
+        columns.append(column)
+    return pa.table(columns, names=list(projection))
+
+
+def _part(array: pa.Array, part: str) -> pa.Array:
+    """Return a field of structs, or an item of lists given as `[0]`; null where there is none."""
+    if not part.startswith("["):
+        return pc.struct_field(array, part)
+    lists = array if pa.types.is_large_list(array.type) else array.cast(pa.list_(array.type.value_type))
+    bounds, index = lists.offsets.to_numpy(), int(part[1:-1])
+    is_there = (np.diff(bounds) > index) & np.asarray(lists.is_valid())
+    return lists.values.take(pa.array(bounds[:-1] + index, mask=~is_there))
 
 
 def _is_plain(array: pa.Array) -> bool:
@@ -109,63 +154,116 @@ def _is_plain(array: pa.Array) -> bool:
     )
 
 
-def _cast_table(layout: Layout, projection: Sequence[str], table: pa.Table) -> pa.Table:
-    return pa.table([_cast(layout, name, table.column(name)) for name in projection], names=list(projection))
+def _columns(layout: Layout, projection: Sequence[str], table: pa.Table) -> _Read:
+    return {name: _column(name, layout.fields[name], table.column(name)) for name in projection}
 
 
-def _cast(layout: Layout, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Cast to int64, double, string or a dictionary of strings; a timestamp to the layout's unit."""
-    source_type, kind = column.type, layout.fields[name]
-    if pa.types.is_timestamp(source_type) and name == layout.time and kind != "text":
-        return _time_column(column, layout.unit, kind)
-    if kind == "text" and pa.types.is_dictionary(source_type) and _is_text(source_type.value_type):
-        return column.cast(pa.dictionary(pa.int32(), pa.string())).unify_dictionaries()
-    if kind == "text" and _is_text(source_type):
-        return column.cast(pa.string())
-    numbers = pa.types.is_integer(source_type) or (kind == "float" and pa.types.is_floating(source_type))
-    if kind != "text" and numbers:
-        return column.cast(ARROW_TYPES[kind])
-    raise _TypeMismatchError(f"column {name} is {source_type}, but {kind} was declared")
+def _column(name: str, declared: str, column: pa.ChunkedArray) -> tuple[Column, Flags]:
+    """Return a column in the declared type; raises if its type does not fit."""
+    source_type, kind = column.type, sql_type(declared)
+    is_text = _is_text(source_type.value_type if pa.types.is_dictionary(source_type) else source_type)
+    if kind == "text" and is_text:
+        is_coded = pa.types.is_dictionary(source_type)
+        target = pa.dictionary(pa.int32(), pa.string()) if is_coded else pa.string()
+        cast = column.cast(target)
+        return column_of(cast.unify_dictionaries() if is_coded else cast), EVERYWHERE
+    is_integer = pa.types.is_integer(source_type)
+    if (kind in ("int", "float") and is_integer) or (kind == "float" and pa.types.is_floating(source_type)):
+        return column_of(column.cast(arrow_type(kind))), EVERYWHERE
+    if kind in _SAME and _SAME[kind](source_type):
+        return column_of(column.cast(arrow_type(kind))), EVERYWHERE
+    if kind == "date" or kind == "timestamp" or kind.startswith("decimal"):
+        if is_text:
+            texts = column_of(column.cast(pa.string()))
+            assert isinstance(texts, TextColumn)
+            return column_of_texts(texts, declared)
+        return _numbers(name, declared, column)
+    raise _TypeMismatchError(f"column {name} is {source_type}, but {declared} was declared")
 
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _time_column(column: pa.ChunkedArray, unit: str, kind: str) -> pa.ChunkedArray:
-    """Return timestamps as numbers of a unit: whole ones are rounded down, and null if they exceed 64 bits."""
-    valid = np.asarray(column.is_valid())
-    values = column.cast(pa.int64()).fill_null(0).to_numpy()
-    per, source_per = _PER_SECOND[unit], _PER_SECOND[column.type.unit]
-    if kind == "float":  # by microseconds, which doubles hold exactly for three centuries around 1970
-        micros = values // 1_000 if column.type.unit == "ns" else values * (1e6 / source_per)
-        numbers = micros / (1e6 / per) if per <= 1_000_000 else micros * 1e3
-    elif per <= source_per:
-        numbers = values // (source_per // per)
+def _is_bytes(kind: pa.DataType) -> bool:
+    is_binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
+    return bool(is_binary or pa.types.is_fixed_size_binary(kind))
+
+
+_SAME: Mapping[str, Callable[[pa.DataType], bool]] = {"boolean": pa.types.is_boolean, "bytes": _is_bytes}
+
+
+def _numbers(name: str, declared: str, column: pa.ChunkedArray) -> tuple[Column, Flags]:
+    """Return dates, timestamps or decimals, from columns of these types, or of numbers for which a unit is declared."""
+    types, source_type = ColumnTypes.of([declared]), column.type
+    kind, scale, low, high = (int(each[0]) for each in types)
+    power = 0
+    if declared == "date" and pa.types.is_date(source_type):
+        numbers = column.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
+    elif declared.startswith("timestamp") and pa.types.is_timestamp(source_type):
+        numbers, power = column.cast(pa.int64()), _SCALES[source_type.unit]
+    elif declared.startswith("decimal") and pa.types.is_decimal(source_type) and _is_sound(source_type):
+        return _decimals(column, scale, low, high)
+    elif kind in (DECIMAL, TIMESTAMP_NUMBER) and pa.types.is_integer(source_type):
+        numbers, power = column.cast(pa.int64()), scale
+    elif kind == TIMESTAMP_NUMBER and pa.types.is_floating(source_type):
+        numbers = column.cast(pa.float64())
     else:
-        times = per // source_per
-        numbers = values * times
-        valid &= numbers // times == values
-    return pa.chunked_array([pa.array(numbers, mask=~valid)])
+        raise _TypeMismatchError(f"column {name} is {source_type}, but {declared} was declared")
+    plain = column_of(numbers)
+    assert isinstance(plain, NumberColumn)
+    values, good = np.empty(len(column), np.int64), np.empty(len(column), np.bool_)
+    if plain.values.dtype == np.float64:
+        scale_doubles(plain.values, scale, low, high, values, good)
+    else:
+        scale_numbers(plain.values, power, kind, low, high, values, good)
+    if plain.valid.size:
+        good |= ~plain.valid
+    return NumberColumn(values, plain.valid), good
+
+
+def _is_sound(kind: pa.DataType) -> bool:
+    """Return whether a type of decimals is one: Arrow reads others from messages, and casting them ends the process."""
+    return bool(0 <= kind.scale <= kind.precision <= (76 if pa.types.is_decimal256(kind) else 38))
+
+
+def _decimals(column: pa.ChunkedArray, scale: int, low: int, high: int) -> tuple[Column, Flags]:
+    """Return decimals with the declared number of decimal places; those that have more of them do not fit."""
+    try:
+        wide = column.cast(pa.decimal128(38, scale)).combine_chunks()
+        halves = np.frombuffer(wide.buffers()[1] or b"", np.int64)[2 * wide.offset : 2 * (wide.offset + len(wide))]
+        values, over = halves[::2].copy(), halves[1::2]
+        good = (over == values >> 63) & (low <= values) & (values <= high)
+    except pa.ArrowInvalid:
+        exact = [None if each is None else each.scaleb(scale, _WIDE) for each in column.to_pylist()]
+        fits = [each is None or (each == each.to_integral_value() and low <= each <= high) for each in exact]
+        good = np.array(fits, np.bool_)
+        values = np.array([int(each or 0) if fit else 0 for each, fit in zip(exact, fits, strict=True)], np.int64)
+    valid = np.asarray(column.is_valid()) if column.null_count else EVERYWHERE
+    values = np.where(good & valid if valid.size else good, values, 0)
+    return NumberColumn(values, valid), good | ~valid if valid.size else good
+
+
+_WIDE = Context(prec=100, Emin=-1_000, Emax=1_000)
 
 
 def _joined_tables(
     layout: Layout, projection: Sequence[str], messages: list[_ArrowMessage], dead: list[DeadLetter]
-) -> Iterator[tuple[list[_ArrowMessage], pa.Table]]:
-    """Yield one table of messages with the same schema; one per message if they do not fit, to find out which."""
+) -> Iterator[tuple[list[_ArrowMessage], _Read]]:
+    """Yield the columns of messages with the same schema; of each message if they do not fit, to find out which."""
     tables = [each.table for each in messages]
     if len(messages) == 1:
         one = messages[0].batch
-        table = _try_table(one, dead, "not as declared", lambda: _cast_table(layout, projection, tables[0]))
+        read = _try(one, dead, "not as declared", lambda: _columns(layout, projection, tables[0]))
     else:
         try:
-            table = _cast_table(layout, projection, pa.concat_tables(tables))
+            read = _columns(layout, projection, pa.concat_tables(tables))
         except Exception:  # one message does not fit: each is tried and reported alone
             for each in messages:
                 yield from _joined_tables(layout, projection, [each], dead)
             return
-    if table is not None:
-        yield messages, table
+    if read is not None:
+        yield messages, read
 
 
 def _original_rows(run: MessageRun, firsts: Ints) -> Callable[[Ints], bytes]:

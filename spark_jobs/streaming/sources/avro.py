@@ -22,4 +22,4 @@ class Avro(RecordFormat):
     }
 
     def compiler(self) -> AvroCompiler:
-        return AvroCompiler({name: self.layout.fields[name] for name in self.columns}, self.layout)
+        return AvroCompiler({name: self.layout.fields[name] for name in self.columns})

@@ -9,17 +9,32 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-# Operations, with what their operand is. In the comments, `column` is the one that they fill.
-END, SKIP, SKIP_VARINT, SKIP_TEXT = 0, 1, 2, 3  # SKIP: a number of bytes
-INT, INT_TO_FLOAT, FLOAT, DOUBLE, TEXT = 4, 5, 6, 7, 8
-SCALED_INT, SCALED_FLOAT = 9, 16  # what to multiply with or, if negative, to divide by
-ENUM = 10  # the first of its symbols; the number of them in `sizes`
-UNION = 11  # the first of its branches in `targets`; the number of them in `sizes`
-JUMP = 12  # the next operation
-MISMATCH = 13  # a value of another type than that of the column
-BLOCKS, ITEM_END = 14, 15  # BLOCKS: the operation after the last item; ITEM_END: that of BLOCKS
+from springline.spark_jobs.streaming.sources.field_types import FLOAT as FLOAT_COLUMN
+from springline.spark_jobs.streaming.sources.value_kernels import (
+    big_endian,
+    is_utf8,
+    parse_value,
+    scale_double,
+    scale_number,
+)
 
-# Codes of faults; 0 or more is the column of which the value has another type.
+# Operations, with what their operand is; those that read a value fill the column that goes with them.
+END, SKIP, SKIP_VARINT, SKIP_TEXT = 0, 1, 2, 3  # SKIP: a number of bytes
+NUMBER = 4  # the power of ten from the integer in the record to the one in the column
+REAL = 5  # its bytes: 4 or 8
+TEXT, PARSED_TEXT, BYTES = 6, 7, 8  # PARSED_TEXT: a decimal, a date or a timestamp as text
+FIXED = 9  # a number of bytes
+DECIMAL = 10  # as of NUMBER; in `sizes` the number of bytes, -1: the record says it
+BOOLEAN = 11
+ENUM = 12  # the first of its symbols; the number of them in `sizes`
+UNION = 13  # the first of its branches in `targets`; the number of them in `sizes`
+JUMP = 14  # the next operation
+MISMATCH = 15  # a value of another type than that of the column
+LIST, BLOCKS, ITEM, ITEM_END = 16, 17, 18, 19
+# LIST precedes BLOCKS if items are read, for which `sizes` of BLOCKS is 1. BLOCKS: the operation after the last item;
+# ITEM: what reads each item, in `targets`, and the last of them all further ones; ITEM_END: that of BLOCKS
+
+# Codes of faults; 0 or more is the column of which the value is none of its type.
 GOOD, ENDS, GOES_ON, LONG_NUMBER, OUT_OF_RANGE, NO_UTF8 = -1, -2, -3, -4, -5, -6
 MAX_LEVELS = 64  # of lists within lists
 
@@ -40,41 +55,6 @@ def _varint(data, position, end):  # type: ignore[no-untyped-def]
     return np.int64(0), np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
-def is_utf8(data, position, end):  # type: ignore[no-untyped-def]
-    """Return whether bytes are UTF-8: the shortest forms only, no surrogates, nothing beyond U+10FFFF."""
-    while position < end:
-        byte = data[position]
-        position += 1
-        if byte < 0x80:
-            continue
-        least, greatest = np.uint8(0x80), np.uint8(0xBF)  # of the second byte
-        if 0xC2 <= byte <= 0xDF:
-            more = 1
-        elif 0xE0 <= byte <= 0xEF:
-            more = 2
-            if byte == 0xE0:
-                least = np.uint8(0xA0)
-            elif byte == 0xED:
-                greatest = np.uint8(0x9F)
-        elif 0xF0 <= byte <= 0xF4:
-            more = 3
-            if byte == 0xF0:
-                least = np.uint8(0x90)
-            elif byte == 0xF4:
-                greatest = np.uint8(0x8F)
-        else:
-            return False
-        if position + more > end:
-            return False
-        for _ in range(more):
-            if data[position] < least or data[position] > greatest:
-                return False
-            least, greatest = np.uint8(0x80), np.uint8(0xBF)
-            position += 1
-    return True
-
-
 @njit(cache=True, nogil=True, inline="always")
 def _float(scratch, position, data):  # type: ignore[no-untyped-def]
     """Return the 32-bit float at a position; `scratch` is a place to put its bytes."""
@@ -93,7 +73,7 @@ def _double(scratch, position, data):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def read_records(  # type: ignore[no-untyped-def]
     data, begins, ends, programs, operations, operands, columns, sizes, targets, symbol_starts, symbol_lengths,
-    starts, lengths, ints, floats, valid, rows, faults,
+    kinds, scales, minima, maxima, starts, lengths, ints, floats, valid, rows, faults,
 ):  # fmt: skip
     """Read records, each from `begins` to `ends` in `data` by the program that begins at its operation of `programs`.
 
@@ -103,7 +83,7 @@ def read_records(  # type: ignore[no-untyped-def]
     """
     good = bad = 0
     scratch = np.empty(8, np.uint8)
-    remaining, loops = np.empty(MAX_LEVELS, np.int64), 0
+    remaining, ordinals, loops = np.empty(MAX_LEVELS + 2, np.int64), np.empty(MAX_LEVELS + 2, np.int64), 0
     for record in range(begins.size):
         at = programs[record]
         if at < 0:
@@ -119,18 +99,55 @@ def read_records(  # type: ignore[no-untyped-def]
             operation, c, begin = operations[at], columns[at], position
             if operation == SKIP:
                 position += operands[at]
-            elif operation in (FLOAT, DOUBLE):
-                position += 4 if operation == FLOAT else 8
+            elif operation == REAL:
+                position += operands[at]
                 if position <= end:
-                    value = _float(scratch, begin, data) if operation == FLOAT else _double(scratch, begin, data)
-                    floats[c, good] = value
-                    valid[c, good] = value == value
+                    real = _float(scratch, begin, data) if operands[at] == 4 else _double(scratch, begin, data)
+                    if kinds[c] == FLOAT_COLUMN:
+                        floats[c, good] = real
+                        valid[c, good] = real == real
+                    elif real == real:
+                        ints[c, good], fits = scale_double(real, scales[c], minima[c], maxima[c])
+                        valid[c, good] = True
+                        if not fits:
+                            code = c
+                            break
+            elif operation == BOOLEAN:
+                position += 1
+                if position <= end:
+                    if data[begin] > 1:
+                        code = c
+                        break
+                    ints[c, good] = data[begin]
+                    valid[c, good] = True
+            elif operation == FIXED:
+                position += operands[at]
+                starts[c, good] = begin
+                lengths[c, good] = operands[at]
+            elif operation == DECIMAL and sizes[at] >= 0:
+                position += sizes[at]
+                if position <= end:
+                    number, fits = big_endian(data, begin, position)
+                    if fits:
+                        number, fits = scale_number(number, operands[at], kinds[c], minima[c], maxima[c])
+                    ints[c, good] = number
+                    valid[c, good] = True
+                    if not fits:
+                        code = c
+                        break
             elif operation == JUMP:
                 at = operands[at]
                 continue
             elif operation == MISMATCH:
                 code = c
                 break
+            elif operation == LIST:
+                ordinals[loops] = 0
+            elif operation == ITEM:
+                ordinal = ordinals[loops - 1]
+                ordinals[loops - 1] = ordinal + 1
+                at = targets[operands[at] + min(ordinal, sizes[at] - 1)]
+                continue
             elif operation == ITEM_END:
                 remaining[loops - 1] -= 1
                 at = operands[at]
@@ -144,34 +161,40 @@ def read_records(  # type: ignore[no-untyped-def]
                 if position < 0:
                     code = np.int64(LONG_NUMBER if end - begin >= 10 else ENDS)
                     break
-                if operation == INT:
-                    ints[c, good] = number
-                    valid[c, good] = True
-                elif operation == INT_TO_FLOAT:
-                    floats[c, good] = np.float64(number)
-                    valid[c, good] = True
-                elif operation == SCALED_FLOAT:
-                    factor = operands[at]
-                    floats[c, good] = np.float64(number) / -factor if factor < 0 else np.float64(number) * factor
-                    valid[c, good] = True
-                elif operation == SCALED_INT:
-                    factor = operands[at]
-                    if factor < 0:
-                        ints[c, good] = number // -factor
-                        valid[c, good] = True
+                if operation == NUMBER:
+                    if kinds[c] == FLOAT_COLUMN:
+                        floats[c, good] = np.float64(number)
                     else:
-                        ints[c, good] = number * factor
-                        valid[c, good] = ints[c, good] // factor == number
-                elif operation in (TEXT, SKIP_TEXT):
+                        number, fits = scale_number(number, operands[at], kinds[c], minima[c], maxima[c])
+                        if not fits:
+                            code = c
+                            break
+                        ints[c, good] = number
+                    valid[c, good] = True
+                elif operation in (TEXT, SKIP_TEXT, PARSED_TEXT, BYTES, DECIMAL):
                     if number < 0 or number > end - position:
                         code = np.int64(ENDS)
                         break
-                    if operation == TEXT:
-                        if not is_utf8(data, position, position + number):
-                            code = np.int64(NO_UTF8)
-                            break
+                    if operation == TEXT and not is_utf8(data, position, position + number):
+                        code = np.int64(NO_UTF8)
+                        break
+                    if operation in (TEXT, BYTES):
                         starts[c, good] = position
                         lengths[c, good] = number
+                    elif operation != SKIP_TEXT:
+                        if operation == PARSED_TEXT:
+                            value, fits = parse_value(
+                                data, position, position + number, kinds[c], scales[c], minima[c], maxima[c]
+                            )
+                        else:
+                            value, fits = big_endian(data, position, position + number)
+                            if fits:
+                                value, fits = scale_number(value, operands[at], kinds[c], minima[c], maxima[c])
+                        if not fits:
+                            code = c
+                            break
+                        ints[c, good] = value
+                        valid[c, good] = True
                     position += number
                 elif operation in (ENUM, UNION):
                     if number < 0 or number >= sizes[at]:
@@ -186,13 +209,15 @@ def read_records(  # type: ignore[no-untyped-def]
                     if number == 0:
                         at = operands[at]
                         continue
-                    if number < 0:  # the size of the block follows: it is skipped at once
+                    if number < 0:  # the size of the block follows: it is skipped at once, unless items are read
                         size, position = _varint(data, position, end)
                         if position < 0 or size < 0 or size > end - position:
                             code = np.int64(ENDS)
                             break
-                        position += size
-                        continue
+                        if sizes[at] == 0:
+                            position += size
+                            continue
+                        number = -number
                     remaining[loops] = number
                     loops += 1
             if position > end:

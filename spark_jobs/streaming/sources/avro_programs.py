@@ -1,7 +1,7 @@
 """Compiler of Avro schemas: to a program that reads some fields of the records that were written in them.
 
-Fields are looked up by name, those of nested records by path. A union is read by the branch that is there; null is
-NULL.
+Fields are looked up by name, those of nested records and the items of arrays by path. A union is read by the branch
+that is there; null is NULL.
 """
 
 from __future__ import annotations
@@ -15,7 +15,19 @@ import numpy as np
 
 from springline.spark_jobs.streaming.kernels.hash_tables import Ints
 from springline.spark_jobs.streaming.sources import avro_kernels as kernels
-from springline.spark_jobs.streaming.sources.layout import Layout
+from springline.spark_jobs.streaming.sources.field_types import (
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DECIMAL,
+    FLOAT,
+    INT,
+    TEXT,
+    TIMESTAMP,
+    TIMESTAMP_NUMBER,
+    ColumnTypes,
+)
+from springline.spark_jobs.streaming.sources.layout import indices_below, is_below
 from springline.spark_jobs.streaming.sources.record_format import (
     Bytes,
     Compiler,
@@ -25,8 +37,11 @@ from springline.spark_jobs.streaming.sources.record_format import (
 )
 from springline.spark_jobs.streaming.sources.schema_registry import RegisteredSchema
 
-_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-_TIMES = {"timestamp-millis": 1_000, "timestamp-micros": 1_000_000, "timestamp-nanos": 1_000_000_000}
+_SCALES = {
+    f"{kind}-{unit}": scale
+    for kind in ("timestamp", "local-timestamp")
+    for unit, scale in (("millis", 3), ("micros", 0), ("nanos", -3))
+}  # powers of ten to microseconds
 _MAX_OPERATIONS = 100_000  # records that contain others twice, and so on, take more than any schema has
 _MAX_DEPTH = 64  # of records, unions and lists in a schema
 
@@ -45,11 +60,12 @@ class AvroProgram(Program):
     symbol_lengths: Ints
 
     def read(
-        self, data: Bytes, texts_at: int, begins: Ints, ends: Ints, entries: Ints, buffers: RecordBuffers
-    ) -> tuple[int, int]:
+        self, data: Bytes, texts_at: int, begins: Ints, ends: Ints, entries: Ints, types: ColumnTypes,
+        buffers: RecordBuffers,
+    ) -> tuple[int, int]:  # fmt: skip
         result: tuple[int, int] = kernels.read_records(
             data, begins, ends, entries, self.operations, self.operands, self.columns, self.sizes, self.targets,
-            self.symbol_starts + texts_at, self.symbol_lengths, *buffers,
+            self.symbol_starts + texts_at, self.symbol_lengths, *types, *buffers,
         )  # fmt: skip
         return result
 
@@ -57,21 +73,17 @@ class AvroProgram(Program):
 class AvroCompiler(Compiler):
     """Compiles schemas of Avro for fields, given with their types.
 
-    The field with the event time is read in the unit of the layout, whatever the unit of a timestamp in a schema is.
-
     Example:
         >>> schema = '{"type": "record", "name": "Row", "fields": [{"name": "n", "type": "long"}]}'
-        >>> compiler = AvroCompiler({"n": "int"}, Layout("avro", {"n": "int"}))
+        >>> compiler = AvroCompiler({"n": "int"})
         >>> entry = compiler.add(RegisteredSchema("AVRO", schema))
-        >>> compiler.program().operations[entry:].tolist() == [kernels.INT, kernels.END]
+        >>> compiler.program().operations[entry:].tolist() == [kernels.NUMBER, kernels.END]
         True
     """
 
-    def __init__(self, fields: Mapping[str, str], layout: Layout) -> None:
-        self._kinds = fields
+    def __init__(self, fields: Mapping[str, str]) -> None:
         self._names = list(fields)
-        self._time = layout.time
-        self._unit = layout.unit
+        self._types = ColumnTypes.of(list(fields.values()))
         self._lines: list[list[int]] = []  # operation, operand, column, size
         self._targets: list[int] = []
         self._symbols: list[bytes] = []
@@ -84,7 +96,7 @@ class AvroCompiler(Compiler):
         try:
             for reference in schema.references:
                 self._declare(_parse(reference.text), "", 0)
-            self._read_object(_parse(schema.text), "", 0)
+            self._read_record(_parse(schema.text), 0, "")
             self._write(kernels.END)
         except Exception as error:
             del self._lines[lines:], self._targets[targets:], self._symbols[symbols:]
@@ -154,51 +166,87 @@ class AvroCompiler(Compiler):
 
     # ---- what is read of it
 
-    def _read_object(self, schema: Any, path: str, depth: int, space: str = "") -> None:
-        """Write what reads the fields below a path; the type must be a record, or a union with records."""
+    def _read_record(self, schema: Any, depth: int, space: str) -> None:
+        """Write what reads a whole record; the type must be a record, or a union with records."""
         kind, definition, space = self._resolve(schema, space, depth)
         if kind == "union":
-            self._branches(definition, lambda branch: self._read_object(branch, path, depth + 1, space))
+            self._branches(definition, lambda branch: self._read_record(branch, depth + 1, space))
         elif kind == "record":
             for part in _parts_of(definition):
-                name = f"{path}{part['name']}"
-                if name in self._kinds:
-                    self._read_value(part["type"], name, depth + 1, space)
-                elif any(path_below.startswith(f"{name}.") for path_below in self._names):
-                    self._read_object(part["type"], f"{name}.", depth + 1, space)
-                else:
-                    self._skip(part["type"], depth + 1, space)
+                self._read(part["type"], part["name"], depth + 1, space)
         elif kind != "null":
-            if not path:
-                raise InvalidSchemaError(f"it is {kind!r}, no record")
-            self._write(kernels.MISMATCH, column=next(c for c, name in enumerate(self._names) if name.startswith(path)))
+            raise InvalidSchemaError(f"it is {kind!r}, no record")
+
+    def _read(self, schema: Any, name: str, depth: int, space: str) -> None:
+        """Write what reads a value at a path: of a field, or with fields below it."""
+        if name in self._names:
+            self._read_value(schema, name, depth, space)
+        elif any(is_below(each, name) for each in self._names):
+            self._read_nested(schema, name, depth, space)
+        else:
+            self._skip(schema, depth, space)
+
+    def _read_nested(self, schema: Any, name: str, depth: int, space: str) -> None:
+        kind, definition, space = self._resolve(schema, space, depth)
+        if kind == "union":
+            self._branches(definition, lambda branch: self._read_nested(branch, name, depth + 1, space))
+        elif kind == "record" and any(each.startswith(f"{name}.") for each in self._names):
+            for part in _parts_of(definition):
+                self._read(part["type"], f"{name}.{part['name']}", depth + 1, space)
+        elif kind == "array" and (indices := indices_below(name, self._names)):
+            self._read_list(definition["items"], name, indices, depth, space)
+        elif kind != "null":
+            column = next(c for c, each in enumerate(self._names) if is_below(each, name))
+            self._write(kernels.MISMATCH, column=column)
 
     def _read_value(self, schema: Any, name: str, depth: int, space: str) -> None:
         kind, definition, space = self._resolve(schema, space, depth)
-        column, declared = self._names.index(name), self._kinds[name]
+        column = self._names.index(name)
+        declared, scale = int(self._types.kinds[column]), int(self._types.scales[column])
+        logical = definition.get("logicalType") if isinstance(definition, dict) else None
+        is_decimal = logical == "decimal" and kind in ("bytes", "fixed")
         if kind == "union":
             self._branches(definition, lambda branch: self._read_value(branch, name, depth + 1, space))
-        elif kind in ("int", "long") and declared != "text":
-            self._read_integer(definition, name, column)
-        elif kind in ("float", "double") and declared == "float":
-            self._write(kernels.FLOAT if kind == "float" else kernels.DOUBLE, column=column)
-        elif kind == "string" and declared == "text":
-            self._write(kernels.TEXT, column=column)
-        elif kind == "enum" and declared == "text":
+        elif kind in ("int", "long") and (power := _power(declared, scale, logical)) is not None:
+            self._write(kernels.NUMBER, power, column)
+        elif kind in ("float", "double") and declared in (FLOAT, TIMESTAMP_NUMBER):
+            self._write(kernels.REAL, 4 if kind == "float" else 8, column)
+        elif kind == "boolean" and declared == BOOLEAN:
+            self._write(kernels.BOOLEAN, column=column)
+        elif kind == "string" and declared in (TEXT, DATE, TIMESTAMP, DECIMAL):
+            self._write(kernels.TEXT if declared == TEXT else kernels.PARSED_TEXT, column=column)
+        elif is_decimal and declared == DECIMAL:
+            power = scale - int(definition.get("scale", 0))
+            self._write(kernels.DECIMAL, power, column, _size_of(kind, definition) if kind == "fixed" else -1)
+        elif kind == "bytes" and declared == BYTES:
+            self._write(kernels.BYTES, column=column)
+        elif kind == "fixed" and declared == BYTES:
+            self._write(kernels.FIXED, _size_of(kind, definition), column)
+        elif kind == "enum" and declared == TEXT:
             symbols = [str(symbol).encode() for symbol in definition.get("symbols", ())]
             self._write(kernels.ENUM, len(self._symbols), column, len(symbols))
             self._symbols += symbols
         elif kind != "null":
             self._write(kernels.MISMATCH, column=column)
 
-    def _read_integer(self, definition: Any, name: str, column: int) -> None:
-        per_second = _TIMES.get(definition.get("logicalType", ""))
-        is_float, own = self._kinds[name] == "float", _PER_SECOND.get(self._unit)
-        if per_second and own and name == self._time and own != per_second:
-            factor = own // per_second if own > per_second else -(per_second // own)
-            self._write(kernels.SCALED_FLOAT if is_float else kernels.SCALED_INT, factor, column)
-        else:
-            self._write(kernels.INT_TO_FLOAT if is_float else kernels.INT, column=column)
+    def _read_list(self, items: Any, name: str, indices: Sequence[int], depth: int, space: str) -> None:
+        """Write what reads some items of an array, and skips the others."""
+        self._write(kernels.LIST)
+        at = self._write(kernels.BLOCKS, size=1)
+        choice, first = self._write(kernels.ITEM, len(self._targets), size=indices[-1] + 2), len(self._targets)
+        self._targets += [len(self._lines)] * (indices[-1] + 2)  # to what skips
+        self._skip(items, depth + 1, space)
+        if len(self._lines) == choice + 1:
+            raise InvalidSchemaError(_NO_BYTES)
+        ends = [self._write(kernels.JUMP)]
+        for index in indices:
+            self._targets[first + index] = len(self._lines)
+            self._read(items, f"{name}[{index}]", depth + 1, space)
+            ends.append(self._write(kernels.JUMP))
+        for end in ends:
+            self._lines[end][1] = len(self._lines)
+        self._write(kernels.ITEM_END, at)
+        self._lines[at][1] = len(self._lines)
 
     def _branches(self, union: Sequence[Any], write: Callable[[Any], None]) -> None:
         at, first = self._write(kernels.UNION, len(self._targets), size=len(union)), len(self._targets)
@@ -236,7 +284,7 @@ class AvroCompiler(Compiler):
             self._write(kernels.SKIP_TEXT)
         self._skip(definition["items" if kind == "array" else "values"], depth + 1, space)
         if len(self._lines) == at + 1:  # without bytes, their number does not bound how long it takes to skip them
-            raise InvalidSchemaError("it has lists of items without any bytes")
+            raise InvalidSchemaError(_NO_BYTES)
         self._write(kernels.ITEM_END, at)
         self._lines[at][1] = len(self._lines)
 
@@ -248,6 +296,18 @@ def _parse(text: str) -> Any:
         raise InvalidSchemaError(f"not JSON: {error}") from error
 
 
+def _power(declared: int, scale: int, logical: Any) -> int | None:
+    """Return the power of ten from an integer in a record to the number in a column; None if it does not fit."""
+    if declared in (INT, FLOAT):
+        return 0
+    if declared == DATE:
+        return 0 if logical == "date" else None
+    if declared in (TIMESTAMP, TIMESTAMP_NUMBER) and logical in _SCALES:
+        return _SCALES[logical]
+    return scale if declared in (DECIMAL, TIMESTAMP_NUMBER) else None
+
+
+_NO_BYTES = "it has lists of items without any bytes"
 _SIZES = {"boolean": 1, "float": 4, "double": 8}
 _PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 

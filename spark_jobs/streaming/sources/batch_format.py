@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import date, datetime
+from decimal import Decimal, Inexact, localcontext
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from springline.spark_jobs.streaming.kernels.hash_tables import Ints
 from springline.spark_jobs.streaming.runtime.message import MessageBatch, MessageRun
 from springline.spark_jobs.streaming.runtime.step import DeadLetter
 from springline.spark_jobs.streaming.sources.chunk import Chunk, Source, column_of
+from springline.spark_jobs.streaming.sources.field_types import (
+    MAX_DIGITS,
+    ColumnTypes,
+    arrow_type,
+    stored,
+)
 from springline.spark_jobs.streaming.sources.format import Format
-from springline.spark_jobs.streaming.sources.layout import ARROW_TYPES, Layout
+from springline.spark_jobs.streaming.sources.layout import Layout
 
 _MESSAGES = 8_192  # decoded at once
 _MAX_SHOWN = 60  # characters of a value in a reason
@@ -51,7 +62,7 @@ class BatchFormat(Format):
         columns: the names of the fields that are read, in the order of the fields.
 
     Attributes:
-        schema: the columns to return: the fields that are read, as int64, double or string.
+        schema: the columns to return: the fields that are read, in the types of Arrow that `field_types` lists.
 
     Example:
         >>> from springline.formats import decode_records
@@ -62,7 +73,8 @@ class BatchFormat(Format):
 
     def __init__(self, layout: Layout, columns: Sequence[str]) -> None:
         super().__init__(layout, columns)
-        self.schema = pa.schema([(name, ARROW_TYPES[layout.fields[name]]) for name in columns])
+        self.schema = pa.schema([(name, arrow_type(layout.fields[name])) for name in columns])
+        self._types = ColumnTypes.of([layout.fields[name] for name in columns])
 
     @abstractmethod
     def decode(self, messages: MessageBatch) -> Decoded:
@@ -105,6 +117,14 @@ class BatchFormat(Format):
         if rows.schema.names != self.schema.names or rows.schema.types != self.schema.types:
             raise ValueError(f"decode returned the columns {rows.schema}; expected {self.schema}")
         rows.validate(full=True)
+        for name, array, low, high in zip(
+            self.columns, rows.columns, self._types.minima, self._types.maxima, strict=True
+        ):
+            numbers = stored(array)
+            if pa.types.is_integer(numbers.type) and numbers.null_count < len(numbers):
+                extent = pc.min_max(numbers)
+                if extent["min"].as_py() < low or extent["max"].as_py() > high:
+                    raise ValueError(f"{name} is no {self.layout.fields[name]}: a value is out of range")
         if places.size != rows.num_rows or (places.size and not 0 <= places[0] <= places[-1] < messages):
             raise ValueError("decode returned other messages than those of the rows")
         if (np.diff(places) < 0).any() or np.isin(places, list(faults)).any():
@@ -122,8 +142,8 @@ class BatchFormat(Format):
 def decode_records(schema: pa.Schema, messages: MessageBatch, read: Callable[[bytes], Mapping[str, Any]]) -> Decoded:
     """Decode messages of one record each with a function from bytes to values by name.
 
-    A name that is missing is null, and so is NaN; a name that is not in the schema is ignored. An integer is a value of
-    a field of doubles; a boolean is no number.
+    A name that is missing is null, and so is NaN; a name that is not in the schema is ignored. Values are those of
+    Python: bool, int, float or int, Decimal or int, str, bytes, date, and datetime with a zone; a boolean is no number.
 
     Args:
         schema: the columns to return.
@@ -144,7 +164,7 @@ def decode_records(schema: pa.Schema, messages: MessageBatch, read: Callable[[by
     columns: list[list[Any]] = [[] for _ in schema]
     places: list[int] = []
     faults: dict[int, str] = {}
-    takers = [(name, _TAKERS[kind]) for name, kind in zip(schema.names, schema.types, strict=True)]
+    takers = [(name, _taker(kind)) for name, kind in zip(schema.names, schema.types, strict=True)]
     for index in range(len(messages)):
         try:
             record = read(bytes(messages[index].value))
@@ -159,24 +179,30 @@ def decode_records(schema: pa.Schema, messages: MessageBatch, read: Callable[[by
     return Decoded(pa.record_batch(arrays, schema=schema), np.array(places, np.int64), faults)
 
 
-def _take_int(name: str, value: Any) -> int | None:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value in _INTS):
-        return value
-    raise _mismatch(name, "int", value)
+def _taker(kind: pa.DataType) -> Callable[[str, Any], Any]:
+    if pa.types.is_decimal(kind):
+        return partial(_take_decimal, scale=kind.scale)
+    name, python, fits = _PYTHON_TYPES[kind]
+
+    def take(field: str, value: Any) -> Any:
+        if value is None or value != value:
+            return None
+        if isinstance(value, python) and (python is bool or not isinstance(value, bool)) and fits(value):
+            return float(value) if python is _NUMBER else value
+        raise _mismatch(field, name, value)
+
+    return take
 
 
-def _take_float(name: str, value: Any) -> float | None:
+def _take_decimal(field: str, value: Any, scale: int) -> Decimal | None:
     if value is None or value != value:
         return None
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    raise _mismatch(name, "float", value)
-
-
-def _take_text(name: str, value: Any) -> str | None:
-    if value is None or (isinstance(value, str) and "\0" not in value):
-        return value
-    raise _mismatch(name, "text", value)
+    if isinstance(value, Decimal | int) and not isinstance(value, bool):
+        with localcontext() as context:
+            context.prec, context.traps[Inexact] = MAX_DIGITS, True
+            with suppress(ArithmeticError):
+                return Decimal(value).quantize(Decimal(1).scaleb(-scale))
+    raise _mismatch(field, f"decimal with {scale} decimal places", value)
 
 
 def _mismatch(name: str, kind: str, value: Any) -> ValueError:
@@ -184,6 +210,17 @@ def _mismatch(name: str, kind: str, value: Any) -> ValueError:
     return ValueError(f"{name} is no {kind}: {shown if len(shown) <= _MAX_SHOWN else f'{shown[:_MAX_SHOWN]}…'}")
 
 
-_TAKERS: Mapping[pa.DataType, Callable[[str, Any], Any]] = {
-    ARROW_TYPES["int"]: _take_int, ARROW_TYPES["float"]: _take_float, ARROW_TYPES["text"]: _take_text,
-}  # fmt: skip
+def _has_zone(value: datetime) -> bool:
+    return value.utcoffset() is not None
+
+
+_NUMBER = int | float
+_PYTHON_TYPES: Mapping[pa.DataType, tuple[str, Any, Callable[[Any], bool]]] = {
+    pa.bool_(): ("boolean", bool, lambda value: True),
+    pa.int64(): ("int", int, lambda value: value in _INTS),
+    pa.float64(): ("float", _NUMBER, lambda value: True),
+    pa.string(): ("text", str, lambda value: "\0" not in value),
+    pa.binary(): ("bytes", bytes, lambda value: True),
+    pa.date32(): ("date", date, lambda value: not isinstance(value, datetime)),
+    pa.timestamp("us", "UTC"): ("timestamp", datetime, _has_zone),
+}

@@ -1,4 +1,7 @@
-"""Decoded rows: the columns of a chunk, convertible between numpy and Arrow, and the origin of each row."""
+"""Decoded rows: the columns of a chunk, convertible between numpy and Arrow, and the origin of each row.
+
+`field_types` says how the values of each type lie in a column.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,8 @@ from springline.spark_jobs.streaming.kernels.hash_tables import EVERYWHERE, Flag
 from springline.spark_jobs.streaming.kernels.texts import gather
 from springline.spark_jobs.streaming.runtime.message import MessageRun
 from springline.spark_jobs.streaming.runtime.step import DeadLetter
+from springline.spark_jobs.streaming.sources.field_types import BYTES, FLOAT, TEXT, ColumnTypes, stored, typed
+from springline.spark_jobs.streaming.sources.value_kernels import check_texts, parse_double, parse_values
 
 Parts: TypeAlias = Sequence[tuple[int, slice]]
 """The rows of some partitions, in their order."""
@@ -122,6 +127,13 @@ class Chunk:
             if begin < end
         ]
 
+    def without(self, fits: Flags, reason: str, dead: list[DeadLetter]) -> Chunk:
+        """Return only the rows that fit (empty: all do); add dead letters of the others."""
+        if fits.all():
+            return self
+        dead.extend(self.source.dead_letters(self.source_rows[~fits], lambda row, place: reason))
+        return self.take(fits)
+
     def take(self, flags: Flags) -> Chunk:
         """Return only those rows."""
         columns = {name: column.take(flags) for name, column in self.columns.items()}
@@ -130,7 +142,7 @@ class Chunk:
 
 
 def column_of(source_array: pa.ChunkedArray | pa.Array) -> Column:
-    """Convert an Arrow array to a column, without a copy if possible."""
+    """Convert an Arrow array of any type of a field to a column, without a copy if possible."""
     array = source_array.combine_chunks() if isinstance(source_array, pa.ChunkedArray) else source_array
     if isinstance(array, pa.ChunkedArray):  # without any chunk
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
@@ -139,6 +151,7 @@ def column_of(source_array: pa.ChunkedArray | pa.Array) -> Column:
         texts = column_of(array.dictionary)
         assert isinstance(texts, TextColumn)
         return DictionaryColumn(texts, indices)
+    array = stored(array)
     valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else np.empty(0, np.bool_)
     if pa.types.is_string(array.type):
         ends = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
@@ -157,13 +170,17 @@ def column_of(source_array: pa.ChunkedArray | pa.Array) -> Column:
     return NumberColumn(values, valid)
 
 
-def array_of(column: Column) -> pa.Array:
-    """Convert a column to an Arrow array of int64, double or string; texts are copied if they lie apart."""
+def array_of(column: Column, kind: str) -> pa.Array:
+    """Convert a column of a type to an Arrow array; texts are copied if they lie apart."""
+    return typed(_stored_array(column), kind)
+
+
+def _stored_array(column: Column) -> pa.Array:
     if isinstance(column, NumberColumn):
         return pa.array(column.values.copy(), mask=~column.valid if column.valid.size else None)
     if isinstance(column, DictionaryColumn):
         indices = pa.array(column.indices, mask=column.indices < 0)
-        return array_of(column.texts).take(indices)
+        return _stored_array(column.texts).take(indices)
     lengths = np.maximum(column.lengths, 0)
     offsets = np.zeros(lengths.size + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
@@ -176,3 +193,30 @@ def array_of(column: Column) -> pa.Array:
     valid = pa.array(~null).buffers()[1] if null.any() else None
     kind, ends = (pa.string(), offsets.astype(np.int32)) if offsets[-1] < 2**31 else (pa.large_string(), offsets)
     return pa.Array.from_buffers(kind, lengths.size, [valid, pa.py_buffer(ends), pa.py_buffer(packed)])
+
+
+def column_of_texts(texts: TextColumn, declared: str) -> tuple[Column, Flags]:
+    """Return texts, such as those of headers, as values of a declared type; and which of them are some (empty: all).
+
+    Bytes are the texts themselves. A text that is null is a null of any type.
+    """
+    (kind, scale, low, high), size = (int(each[0]) for each in ColumnTypes.of([declared])), texts.starts.size
+    if kind == BYTES:
+        return texts, EVERYWHERE
+    good = np.empty(size, np.bool_)
+    if kind == TEXT:
+        check_texts(texts.data, texts.starts, texts.lengths, good)
+        return texts, good
+    if kind == FLOAT:
+        floats = [
+            parse_double(bytearray(texts.data[start : start + max(length, 0)]))
+            for start, length in zip(texts.starts.tolist(), texts.lengths.tolist(), strict=True)
+        ]
+        good = np.array([value is not None for value in floats], np.bool_) | (texts.lengths < 0)
+        numbers = np.array([value or 0.0 for value in floats], np.float64)
+        return NumberColumn(
+            np.nan_to_num(numbers, nan=0.0, posinf=np.inf, neginf=-np.inf), (texts.lengths >= 0) & ~np.isnan(numbers)
+        ), good
+    values = np.empty(size, np.int64)
+    parse_values(texts.data, texts.starts, texts.lengths, kind, scale, low, high, values, good)
+    return NumberColumn(values, texts.lengths >= 0), good

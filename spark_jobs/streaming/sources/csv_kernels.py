@@ -6,7 +6,14 @@ import numpy as np
 from numba import njit
 
 from springline.spark_jobs.streaming.kernels.bit_intrinsics import count_ones, count_zeros, load_8
-from springline.spark_jobs.streaming.sources.digit_kernels import parse_decimal, parse_int, parse_int_exactly
+from springline.spark_jobs.streaming.sources.field_types import BYTES, FLOAT, INT, TEXT
+from springline.spark_jobs.streaming.sources.value_kernels import (
+    decode_base64,
+    parse_decimal,
+    parse_int,
+    parse_int_exactly,
+    parse_value,
+)
 
 _ONE, _THREE = np.uint64(1), np.uint64(3)
 _ONES = np.uint64(0x0101010101010101)
@@ -122,6 +129,9 @@ def read_rows(  # type: ignore[no-untyped-def]
     width,
     field_indices,
     kinds,
+    scales,
+    minima,
+    maxima,
     starts,
     lengths,
     ints,
@@ -141,7 +151,8 @@ def read_rows(  # type: ignore[no-untyped-def]
     if quoted:
         separators, rows = _find_quoted_separators(data, limits, delimiter, places, ends)
         _read_fields(
-            data, places, ends, rows, width, field_indices, kinds, starts, lengths, ints, floats, valid, lines, faults,
+            data, places, ends, rows, width, field_indices, kinds, scales, minima, maxima, starts,
+            lengths, ints, floats, valid, lines, faults,
             slow,
             state,
         )  # fmt: skip
@@ -151,7 +162,8 @@ def read_rows(  # type: ignore[no-untyped-def]
     while position < data.size:
         position, separators, rows = _find_separators(data, position, delimiter, separators, places, ends)
         _read_fields(
-            data, places, ends, rows, width, field_indices, kinds, starts, lengths, ints, floats, valid, lines, faults,
+            data, places, ends, rows, width, field_indices, kinds, scales, minima, maxima, starts,
+            lengths, ints, floats, valid, lines, faults,
             slow,
             state,
         )  # fmt: skip
@@ -172,6 +184,9 @@ def _read_fields(  # type: ignore[no-untyped-def]
     width,
     field_indices,
     kinds,
+    scales,
+    minima,
+    maxima,
     starts,
     lengths,
     ints,
@@ -213,18 +228,29 @@ def _read_fields(  # type: ignore[no-untyped-def]
                     start += 1
                     until -= 1
                 kind = kinds[c]
-                if kind == 0:
+                if kind in (TEXT, BYTES):
                     empty = start == until and (start == 0 or data[start - 1] != 34)
                     starts[c, good] = start
                     lengths[c, good] = -1 if empty else until - start
+                    if kind == BYTES and not empty:
+                        size = decode_base64(data, start, until)
+                        lengths[c, good] = max(size, 0)
+                        if size < 0 and fault == _NONE:
+                            fault, detail, detail_length = c, np.int64(start), np.int64(until - start)
                 elif start == until:
                     valid[c, good] = False
                     ints[c, good] = 0
                     floats[c, good] = 0.0
-                elif kind == 1:
+                elif kind == INT:
                     number, fits = parse_int(data, start, until)
                     if not fits:
                         number, fits = parse_int_exactly(data, start, until)
+                    ints[c, good] = number
+                    valid[c, good] = True
+                    if not fits and fault == _NONE:
+                        fault, detail, detail_length = c, np.int64(start), np.int64(until - start)
+                elif kind != FLOAT:
+                    number, fits = parse_value(data, start, until, kind, scales[c], minima[c], maxima[c])
                     ints[c, good] = number
                     valid[c, good] = True
                     if not fits and fault == _NONE:

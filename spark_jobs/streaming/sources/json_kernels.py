@@ -14,7 +14,14 @@ import numpy as np
 from numba import njit
 
 from springline.spark_jobs.streaming.kernels.bit_intrinsics import count_digits, count_equal, count_plain
-from springline.spark_jobs.streaming.sources.digit_kernels import parse_decimal, parse_int, parse_int_exactly
+from springline.spark_jobs.streaming.sources.field_types import BOOLEAN, BYTES, DECIMAL, TIMESTAMP_NUMBER
+from springline.spark_jobs.streaming.sources.value_kernels import (
+    decode_base64,
+    parse_decimal,
+    parse_int,
+    parse_int_exactly,
+    parse_value,
+)
 
 _NONE = -8  # no fault
 _NO_OBJECT, _TOO_DEEP, _SURROGATE, _TWICE = -3, -4, -5, -10  # faults of a row, see `text`
@@ -305,7 +312,7 @@ def _scan_plain(data, position):  # type: ignore[no-untyped-def]
         size = count_digits(data, first)
         if 0 < size < 32 and (data[first] != 48 or size == 1):
             after = data[first + size]
-            if after == 44 or after == 125:
+            if after == 44 or after == 125 or after == 93:
                 end = first + size
     return end, kind
 
@@ -323,11 +330,21 @@ def _is_same(data, position, other, size):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _find_name(data, start, end, node, names, bounds, owners):  # type: ignore[no-untyped-def]
+def _has_kind(data, start, kind, column_kind):  # type: ignore[no-untyped-def]
+    """Return whether a value of a kind that begins there may be one of a column of the kind of the column."""
+    if column_kind == BOOLEAN:
+        return kind == _OTHER and (data[start] == 116 or data[start] == 102)  # true, false
+    if column_kind in (DECIMAL, TIMESTAMP_NUMBER):
+        return kind in (_INT, _FLOAT) or (kind == _TEXT and column_kind == DECIMAL)
+    return kind == _TEXT
+
+
+@njit(cache=True, nogil=True)
+def _find_name(data, start, end, node, names, bounds, owners, items):  # type: ignore[no-untyped-def]
     """Return the index of a name that is wanted in the objects of `node`; -1 if it is not."""
     for n in range(owners.size):
         begin = bounds[n]
-        if owners[n] != node or bounds[n + 1] - begin != end - start:
+        if owners[n] != node or items[n] >= 0 or bounds[n + 1] - begin != end - start:
             continue
         i = 0
         while i < end - start and data[start + i] == names[begin + i]:
@@ -338,21 +355,38 @@ def _find_name(data, start, end, node, names, bounds, owners):  # type: ignore[n
 
 
 @njit(cache=True, nogil=True)
+def _find_item(ordinal, node, owners, items):  # type: ignore[no-untyped-def]
+    """Return the index of the name of an item that is wanted in the lists of `node`; -1 if it is not."""
+    for n in range(owners.size):
+        if owners[n] == node and items[n] == ordinal:
+            return n
+    return -1
+
+
+@njit(cache=True, nogil=True)
 def read_objects(  # type: ignore[no-untyped-def]
-    data, size, names, bounds, owners, nodes, columns, kinds, stack,
+    data, size, names, bounds, owners, nodes, columns, items, kinds, scales, minima, maxima, stack,
     starts, lengths, ints, floats, valid, lines, faults, slow,
 ):  # fmt: skip
     """Read the projected fields of the objects of all lines; `data` has `size` bytes and padding.
 
-    Objects whose names matter are nodes, the row is node 0. Name n lies in `names` from `bounds[n]` to `bounds[n + 1]`
-    and is wanted in the objects of node `owners[n]`: its value is the node `nodes[n]` or, if that is 0, the column
-    `columns[n]`, which is the first one below a node. Returns the numbers of good rows, of bad rows, and of doubles
-    that need a slower parser; `text.RowBuffers` describes the output arrays. A blank line is not a row.
+    Objects and lists whose parts matter are nodes, the row is node 0. Name n lies in `names` from `bounds[n]` to
+    `bounds[n + 1]` and is wanted in the objects of node `owners[n]` or, if `items[n]` is not negative, is that item
+    in its lists: its value is the node `nodes[n]` or, if that is 0, the column `columns[n]`, which is the first one
+    below a node. Returns the numbers of good rows, of bad rows, and of doubles that need a slower parser;
+    `text.RowBuffers` describes the output arrays. A blank line is not a row.
     """
     row = good = bad = slow_count = 0
     last_rows = np.full(kinds.size, -1, np.int64)  # in which a column had a value
     last_node_rows = np.full(nodes.size + 1, -1, np.int64)
     parents = np.empty(nodes.size + 1, np.int64)
+    ordinals = np.zeros(nodes.size + 1, np.int64)  # of the next item, by level
+    has_names, has_items = np.zeros(nodes.size + 1, np.bool_), np.zeros(nodes.size + 1, np.bool_)
+    for n in range(owners.size):
+        if items[n] < 0:
+            has_names[owners[n]] = True
+        else:
+            has_items[owners[n]] = True
     places = np.empty(_REMEMBERED, np.int64)  # where remembered names lie, from after what precedes them
     sizes = np.empty(_REMEMBERED, np.int64)  # up to their values
     places_nodes = np.empty(_REMEMBERED, np.int64)  # the node of each
@@ -370,10 +404,10 @@ def read_objects(  # type: ignore[no-untyped-def]
         slow_before = slow_count
         for c in range(kinds.size):
             lengths[c, good] = -1
-            if kinds[c] == _INT:
-                ints[c, good] = 0
-            elif kinds[c] == _FLOAT:
+            if kinds[c] == _FLOAT:
                 floats[c, good] = 0.0
+            elif kinds[c] != _TEXT:
+                ints[c, good] = 0
             valid[c, good] = False
         node = depth = upcoming = 0
         is_first = True  # nothing of the innermost object was read
@@ -383,38 +417,47 @@ def read_objects(  # type: ignore[no-untyped-def]
             position, broken = -1 - position, np.int64(_NO_OBJECT)
         while position >= 0:
             n = -2
-            for i in range(upcoming, min(upcoming + _AHEAD, remembered)):
-                if places_nodes[i] == node and _is_same(data, position, places[i], sizes[i]):
-                    n = meanings[i]
-                    position += sizes[i]
-                    upcoming = i + 1
-                    break
-            if n == -2:
-                before = position
+            if depth and stack[depth - 1] == 91:
                 position = _skip_blanks(data, position)
-                if not (is_first and data[position] == 125):
-                    start = position + 1
-                    position, stop, escaped, broken = _scan_key(data, position)
-                    if position < 0:
-                        break
-                    if escaped:
-                        stop = _unescape(data, start, stop)
-                    n = _find_name(data, start, stop, node, names, bounds, owners)
-                    position = _skip_blanks(data, position)
-                    if not escaped and upcoming < _REMEMBERED:
-                        places[upcoming], sizes[upcoming] = before, position - before
-                        places_nodes[upcoming], meanings[upcoming] = node, n
-                        upcoming += 1
-                        remembered = max(remembered, upcoming)
+                if not (is_first and data[position] == 93):
+                    n = _find_item(ordinals[depth], node, owners, items)
+                    ordinals[depth] += 1
             else:
-                position = _skip_blanks(data, position)
+                for i in range(upcoming, min(upcoming + _AHEAD, remembered)):
+                    if places_nodes[i] == node and _is_same(data, position, places[i], sizes[i]):
+                        n = meanings[i]
+                        position += sizes[i]
+                        upcoming = i + 1
+                        break
+                if n == -2:
+                    before = position
+                    position = _skip_blanks(data, position)
+                    if not (is_first and data[position] == 125):
+                        start = position + 1
+                        position, stop, escaped, broken = _scan_key(data, position)
+                        if position < 0:
+                            break
+                        if escaped:
+                            stop = _unescape(data, start, stop)
+                        n = _find_name(data, start, stop, node, names, bounds, owners, items)
+                        position = _skip_blanks(data, position)
+                        if not escaped and upcoming < _REMEMBERED:
+                            places[upcoming], sizes[upcoming] = before, position - before
+                            places_nodes[upcoming], meanings[upcoming] = node, n
+                            upcoming += 1
+                            remembered = max(remembered, upcoming)
+                else:
+                    position = _skip_blanks(data, position)
             is_first = False
-            if n >= 0 and nodes[n] and data[position] == 123:
+            byte = data[position]
+            enters = n >= 0 and nodes[n] > 0 and (byte == 123 or byte == 91)
+            if enters and (has_names[nodes[n]] if byte == 123 else has_items[nodes[n]]):
                 if fault == _NONE and last_node_rows[nodes[n]] == row:
                     fault = np.int64(_TWICE - columns[n])
                 parents[depth] = node
-                stack[depth] = 123
+                stack[depth] = byte
                 depth += 1
+                ordinals[depth] = 0
                 node = nodes[n]
                 last_node_rows[node] = row
                 is_first = True
@@ -448,6 +491,23 @@ def read_objects(  # type: ignore[no-untyped-def]
                     last_node_rows[nodes[n]] = row
                 elif fault == _NONE and last_rows[c] == row:
                     fault = np.int64(_TWICE - c)
+                elif kinds[c] > _OTHER and kind != _NULL:
+                    fits = _has_kind(data, start, kind, kinds[c])
+                    if fits:
+                        first = start
+                        if kind == _TEXT:
+                            first, stop = start + 1, position - 1
+                            if escaped:
+                                stop = _unescape(data, first, stop)
+                        if kinds[c] == BYTES:
+                            size_of_bytes = decode_base64(data, first, stop)
+                            fits = size_of_bytes >= 0
+                            starts[c, good] = first
+                            lengths[c, good] = max(size_of_bytes, 0)
+                        else:
+                            number, fits = parse_value(data, first, stop, kinds[c], scales[c], minima[c], maxima[c])
+                            ints[c, good] = number
+                            valid[c, good] = True
                 elif kind == _TEXT and fits:
                     stop = position - 1
                     if escaped:
@@ -475,12 +535,12 @@ def read_objects(  # type: ignore[no-untyped-def]
                 if nodes[n] == 0:
                     last_rows[c] = row
             is_complete = False
-            while True:  # a value or an empty object has ended
+            while True:  # a value, or an empty object or list, has ended
                 position = _skip_blanks(data, position)
                 if data[position] == 44:
                     position += 1
                     break
-                if data[position] != 125:
+                if data[position] != (stack[depth - 1] + 2 if depth else 125):
                     position, broken = -1 - position, np.int64(_NO_OBJECT)
                     break
                 position += 1

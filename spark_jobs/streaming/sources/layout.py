@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
-
-import pyarrow as pa
+from typing import Any
 
 from springline.persistence.model.invisible_characters import find_invisible
+from springline.spark_jobs.streaming.sources.field_types import fault_of_type
 
-FieldType = Literal["int", "float", "text"]
-TimeUnit = Literal["s", "ms", "us", "ns", "iso"]
 HEADERS = "_headers."  # followed by the name of a header
-_METADATA: Mapping[str, tuple[FieldType, ...]] = {
-    "_key": ("text",), "_partition": ("int",), "_offset": ("int",), "_timestamp": ("int", "float"),
-}  # fmt: skip
-ARROW_TYPES: Mapping[str, pa.DataType] = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
+MAX_INDEX = 999  # of an item of a list that is a field
+_INDEX = re.compile(r"\[([0-9]+)\]")
+_METADATA = {"_key": ("text", "bytes"), "_partition": ("int",), "_offset": ("int",), "_timestamp": ("timestamp",)}
 
 
 @dataclass(frozen=True)
@@ -26,10 +23,8 @@ class Layout:
 
     Args:
         format: the name of the format, as an installed package provides it.
-        fields: the type of each field; in CSV they are in this order.
+        fields: the type of each field, as `field_types` lists them; in CSV they are in this order.
         options: the table `format_options` of the declaration.
-        time: the field with the event time, if there is one: a format may convert its own timestamps to it.
-        unit: the unit of that field.
 
     Example:
         >>> Layout("csv", {"word": "text", "n": "int"}, {"delimiter": ";"}).fields["n"]
@@ -39,8 +34,6 @@ class Layout:
     format: str
     fields: Mapping[str, str]
     options: Mapping[str, Any] = field(default_factory=dict)
-    time: str = ""
-    unit: TimeUnit = "s"
 
 
 def fault_of_fields(fields: Iterable[tuple[str, str]]) -> str:
@@ -51,8 +44,10 @@ def fault_of_fields(fields: Iterable[tuple[str, str]]) -> str:
     for name, kind in pairs:
         if find_invisible(name):
             return f"the name {name!r} has an invisible character"
-        if kind not in get_args(FieldType):
-            return f"{name} is {kind!r}; write int, float or text"
+        if fault := fault_of_type(kind):
+            return f"{name} is {kind!r}; {fault}"
+        if any(int(index) > MAX_INDEX for index in _INDEX.findall(name)):
+            return f"{name}: items of a list are fields up to [{MAX_INDEX}]"
         if name in _METADATA and kind not in _METADATA[name]:
             return f"{name} is {kind!r}; write {' or '.join(_METADATA[name])}"
     return ""
@@ -61,3 +56,35 @@ def fault_of_fields(fields: Iterable[tuple[str, str]]) -> str:
 def is_metadata(name: str) -> bool:
     """Return whether a field is beside the value of a message; `sources.metadata` lists them."""
     return name in _METADATA or name.startswith(HEADERS)
+
+
+def is_below(name: str, path: str) -> bool:
+    """Return whether a field is part of the object or list at a path: `a.b` and `a[0]` are parts of `a`.
+
+    Example:
+        >>> is_below("rows[0].price", "rows"), is_below("rows2", "rows")
+        (True, False)
+    """
+    return name.startswith((f"{path}.", f"{path}["))
+
+
+def parts_of_path(name: str) -> list[str]:
+    """Return the names and indices that a field's name consists of; an index is in brackets.
+
+    Example:
+        >>> parts_of_path("user.rows[0].price")
+        ['user', 'rows', '[0]', 'price']
+    """
+    return [part for each in name.split(".") for part in re.split(r"(\[[0-9]+\])", each) if part]
+
+
+def indices_below(path: str, names: Iterable[str]) -> list[int]:
+    """Return which items of the list at a path are fields, or have some.
+
+    Example:
+        >>> indices_below("rows", ["rows[2].price", "rows[0]", "id"])
+        [0, 2]
+    """
+    return sorted(
+        {int(match[1]) for name in names if (match := _INDEX.match(name, len(path))) and is_below(name, path)}
+    )

@@ -2,11 +2,11 @@
 
 A declaration names them like other fields, and queries use them like other fields; no format decodes them:
 
-    _key            text     the key; NULL if it has none
-    _headers.NAME   any      the last header of that name that has a value
-    _timestamp      number   when the producer or the broker stamped it: milliseconds since 1970, as `time` in its unit
-    _partition      int      of the topic
-    _offset         int      in the partition
+    _key            text, bytes   the key; NULL if it has none
+    _headers.NAME   any           the last header of that name that has a value
+    _timestamp      timestamp     when the producer or the broker stamped it
+    _partition      int           of the topic
+    _offset         int           in the partition
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 from numba import njit
 
-from springline.spark_jobs.streaming.kernels.hash_tables import Flags, Ints
+from springline.spark_jobs.streaming.kernels.hash_tables import EVERYWHERE, Flags, Ints
 from springline.spark_jobs.streaming.runtime.message import MessageBatch
 from springline.spark_jobs.streaming.runtime.step import DeadLetter
-from springline.spark_jobs.streaming.sources.chunk import Chunk, Column, NumberColumn, TextColumn, array_of, column_of
-from springline.spark_jobs.streaming.sources.layout import ARROW_TYPES, HEADERS, Layout
+from springline.spark_jobs.streaming.sources.chunk import Chunk, Column, NumberColumn, TextColumn, column_of_texts
+from springline.spark_jobs.streaming.sources.field_types import MAX_TIMESTAMP, MIN_TIMESTAMP, TIMESTAMP
+from springline.spark_jobs.streaming.sources.layout import HEADERS, Layout
+from springline.spark_jobs.streaming.sources.value_kernels import scale_numbers
 
-_PER_MILLISECOND = {"s": 1e-3, "ms": 1, "us": 1_000, "ns": 1_000_000}
+_ABSENT = -1  # the length of a value that there is not
+_NO_TIMESTAMP = -1  # of records that have none
 
 
 class Metadata:
@@ -50,28 +50,26 @@ class Metadata:
         for name in self._names:
             kind = self._layout.fields[name]
             if name in ("_partition", "_offset", "_timestamp"):
-                column: Column = NumberColumn(np.concatenate([self._numbers(name, *part) for part in parts]))
-                good = np.empty(0, np.bool_)
+                column, good = self._numbers(name, parts)
             else:
-                column, good = _texts(parts, name, kind)
+                column, good = column_of_texts(_texts(parts, name), kind)
             chunk = replace(chunk, columns={**chunk.columns, name: column})
             if not good.all():
-                refused = chunk.source_rows[~good]
-                reason = f"{name} is no {kind}"
-                dead.extend(chunk.source.dead_letters(refused, lambda row, place, reason=reason: reason))  # type: ignore[misc]
-                chunk = chunk.take(good)
+                chunk = chunk.without(good, f"{name} is no {kind}", dead)
                 parts = list(_parts(chunk))
         return chunk
 
-    def _numbers(self, name: str, batch: MessageBatch, messages: Ints) -> npt.NDArray[Any]:
+    def _numbers(self, name: str, parts: Sequence[tuple[MessageBatch, Ints]]) -> tuple[Column, Flags]:
+        """Return partitions, offsets or timestamps, and which of them are in the range of their type (empty: all)."""
         if name == "_partition":
-            return np.full(messages.size, batch.partition // self._topics, np.int64)
+            numbers = [np.full(rows.size, batch.partition // self._topics, np.int64) for batch, rows in parts]
+            return NumberColumn(np.concatenate(numbers)), EVERYWHERE
         if name == "_offset":
-            return batch.offsets[messages]
-        scale = _PER_MILLISECOND[self._layout.unit] if name == self._layout.time else 1
-        if self._layout.fields[name] == "float":
-            return batch.timestamps[messages] * float(scale)
-        return batch.timestamps[messages] // 1_000 if scale < 1 else batch.timestamps[messages] * int(scale)
+            return NumberColumn(np.concatenate([batch.offsets[rows] for batch, rows in parts])), EVERYWHERE
+        millis = np.concatenate([batch.timestamps[rows] for batch, rows in parts])
+        values, good = np.empty(millis.size, np.int64), np.empty(millis.size, np.bool_)
+        scale_numbers(millis, 3, TIMESTAMP, MIN_TIMESTAMP, MAX_TIMESTAMP, values, good)
+        return NumberColumn(values, millis != _NO_TIMESTAMP), good
 
 
 def _parts(chunk: Chunk) -> Iterator[tuple[MessageBatch, Ints]]:
@@ -85,43 +83,27 @@ def _parts(chunk: Chunk) -> Iterator[tuple[MessageBatch, Ints]]:
         yield batch, of_row[begin:end] - first
 
 
-def _texts(parts: Sequence[tuple[MessageBatch, Ints]], name: str, kind: str) -> tuple[Column, Flags]:
-    """Return keys or headers as a column, and which rows have one of the declared type."""
-    arrays = [_array(batch, messages, name) for batch, messages in parts]
-    contents = pa.concat_arrays(arrays) if arrays else pa.array([], pa.binary())
-    good = np.ones(len(contents), np.bool_)
-    try:
-        return column_of(contents.cast(pa.string()).cast(ARROW_TYPES[kind])), good
-    except pa.ArrowInvalid:
-        values = [_value(each, kind) for each in contents.to_pylist()]
-    good = np.array([value is not _NONE for value in values], np.bool_)
-    return column_of(pa.array([None if value is _NONE else value for value in values], ARROW_TYPES[kind])), good
+def _texts(parts: Sequence[tuple[MessageBatch, Ints]], name: str) -> TextColumn:
+    """Return the bytes of keys or headers."""
+    columns = [_column(batch, messages, name) for batch, messages in parts]
+    sizes = np.cumsum([0, *(column.data.size for column in columns)])
+    starts = [column.starts + size for column, size in zip(columns, sizes.tolist(), strict=False)]
+    if len(columns) == 1:
+        return columns[0]
+    return TextColumn(
+        np.concatenate([np.empty(0, np.uint8), *(column.data for column in columns)]),
+        np.concatenate([np.empty(0, np.int64), *starts]),
+        np.concatenate([np.empty(0, np.int32), *(column.lengths for column in columns)]),
+    )
 
 
-_NONE: Any = object()
-_ABSENT = -1  # the length of a value that there is not
-
-
-def _value(content: bytes | None, kind: str) -> Any:
-    """Return the value of some bytes; `_NONE` if they are none of the type."""
-    if content is None:
-        return None
-    try:
-        array = pa.array([content.decode()]).cast(ARROW_TYPES[kind])
-    except (UnicodeDecodeError, pa.ArrowInvalid):
-        return _NONE
-    return array[0].as_py()
-
-
-def _array(batch: MessageBatch, messages: Ints, name: str) -> pa.Array:
+def _column(batch: MessageBatch, messages: Ints, name: str) -> TextColumn:
     if name == "_key":
-        starts, lengths = batch.key_starts[messages], batch.key_lengths[messages]
-    else:
-        starts, lengths = np.zeros(messages.size, np.int64), np.full(messages.size, -1, np.int32)
-        sought = np.frombuffer(name.removeprefix(HEADERS).encode(), np.uint8)
-        _find_headers(batch.data, batch.header_starts[messages], sought, starts, lengths)
-    column = TextColumn(batch.data, starts, lengths)
-    return array_of(column).view(pa.binary())
+        return TextColumn(batch.data, batch.key_starts[messages], batch.key_lengths[messages])
+    starts, lengths = np.zeros(messages.size, np.int64), np.full(messages.size, _ABSENT, np.int32)
+    sought = np.frombuffer(name.removeprefix(HEADERS).encode(), np.uint8)
+    _find_headers(batch.data, batch.header_starts[messages], sought, starts, lengths)
+    return TextColumn(batch.data, starts, lengths)
 
 
 @njit(cache=True, nogil=True)

@@ -50,7 +50,7 @@ class Protobuf(RecordFormat):
     def compiler(self) -> ProtobufCompiler:
         fields = {name: self.layout.fields[name] for name in self.columns}
         folder = Path(self.options.schema).absolute().parent if self.options.schema else None
-        return ProtobufCompiler(fields, self.layout, self.options.message, folder)
+        return ProtobufCompiler(fields, self.options.message, folder)
 
     def headers(self, messages: MessageBatch, ids: Ints) -> tuple[Ints, Ints]:
         types, begins = np.empty(len(messages), np.int64), np.empty(len(messages), np.int64)

@@ -10,19 +10,24 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from springline.spark_jobs.streaming.sources.avro_kernels import is_utf8
+from springline.spark_jobs.streaming.sources.field_types import FLOAT as FLOAT_COLUMN
+from springline.spark_jobs.streaming.sources.value_kernels import is_utf8, parse_value, scale_double, scale_number
 
-# Operations of entries, with what their operand is.
+# Operations of entries, with what their operand is: of integers the power of ten to the number in the column.
 SKIP = 0
 INT64, INT32, UINT32, UINT64, SINT = 1, 2, 3, 4, 5  # varints
-FIXED32, SFIXED32, FIXED64, SFIXED64, FLOAT, DOUBLE = 6, 7, 8, 9, 10, 11
-TEXT = 12
-ENUM = 13  # the first of its symbols; the number of them in `sizes`
-RECORD = 14  # the table of its type
-TIMESTAMP = 15  # units in a second
-MISMATCH = 16  # a value of another type than that of the column
+FIXED32, SFIXED32, FIXED64, SFIXED64 = 6, 7, 8, 9
+FLOAT, DOUBLE = 10, 11
+TEXT, PARSED_TEXT, BYTES = 12, 13, 14  # PARSED_TEXT: a decimal, a date or a timestamp as text
+ENUM = 15  # the first of its symbols; the number of them in `sizes`
+RECORD = 16  # the table of its type
+TIMESTAMP = 17
+BOOL = 18
+LIST = 19  # the table of each item, whose only entry reads it, in `targets`; the last is that of all further ones
+PACKED = 20  # the key of its items
+MISMATCH = 21  # a value of another type than that of the column
 
-# Codes of faults; 0 or more is the column of which the value has another type.
+# Codes of faults; 0 or more is the column of which the value is none of its type.
 GOOD, ENDS, NO_KEY, LONG_NUMBER, OUT_OF_RANGE, NO_UTF8 = -1, -2, -3, -4, -5, -6
 VARINT, BITS64, LENGTH, GROUP, END_GROUP, BITS32 = 0, 1, 2, 3, 4, 5  # wire types
 MAX_LEVELS = 64  # of records and groups
@@ -88,19 +93,19 @@ def _skip_group(data, position, end, key, open_groups):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True)
-def _timestamp(data, position, end, units):  # type: ignore[no-untyped-def]
-    """Return a `google.protobuf.Timestamp` in units of a second, rounded down and as a float, and whether it is one."""
+def _timestamp(data, position, end):  # type: ignore[no-untyped-def]
+    """Return a `google.protobuf.Timestamp` in microseconds, rounded down, and whether it is one."""
     seconds = nanos = np.int64(0)
     open_groups = np.empty(MAX_LEVELS, np.int64)
     while position < end:
         key, position = _varint(data, position, end)
         if position < 0 or key < 8 or key > 0xFFFFFFFF:
-            return np.int64(0), 0.0, False
+            return np.int64(0), False
         wire = key & 7
         if wire == VARINT:
             number, position = _varint(data, position, end)
             if position < 0:
-                return np.int64(0), 0.0, False
+                return np.int64(0), False
             if key == 8:
                 seconds = number
             elif key == 16:
@@ -108,19 +113,19 @@ def _timestamp(data, position, end, units):  # type: ignore[no-untyped-def]
         elif wire == LENGTH:
             length, position = _varint(data, position, end)
             if position < 0 or length < 0 or length > end - position:
-                return np.int64(0), 0.0, False
+                return np.int64(0), False
             position += length
         elif wire in (BITS64, BITS32):
             position += 8 if wire == BITS64 else 4
         elif wire == GROUP:
             position = _skip_group(data, position, end, key, open_groups)
             if position < 0:
-                return np.int64(0), 0.0, False
+                return np.int64(0), False
         else:
-            return np.int64(0), 0.0, False
+            return np.int64(0), False
     if position != end or not _MIN_SECONDS <= seconds <= _MAX_SECONDS or not 0 <= nanos < _NANOS:
-        return np.int64(0), 0.0, False
-    return seconds * units + nanos // (_NANOS // units), seconds * np.float64(units) + nanos * (units / _NANOS), True
+        return np.int64(0), False
+    return seconds * 1_000_000 + nanos // 1_000, True
 
 
 @njit(cache=True, nogil=True)
@@ -152,11 +157,13 @@ def read_headers(data, starts, ends, ids, types, begins):  # type: ignore[no-unt
 
 @njit(cache=True, nogil=True)
 def _enter(  # type: ignore[no-untyped-def]
-    table, record, defaults, default_columns, default_texts, symbol_starts, symbol_lengths, good, starts, lengths, ints,
-    floats, valid, entered,
+    table, record, tables, defaults, default_columns, default_texts, symbol_starts, symbol_lengths, good, starts,
+    lengths, ints, floats, valid, entered, counts,
 ):  # fmt: skip
     """Note that a record has a part of this table, and set the fields that are not null where they are missing."""
     entered[table] = record
+    for at in range(tables[table], tables[table + 1]):
+        counts[at] = 0
     for at in range(defaults[table], defaults[table + 1]):
         c = default_columns[at]
         ints[c, good] = 0
@@ -169,9 +176,9 @@ def _enter(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def read_records(  # type: ignore[no-untyped-def]
-    data, begins, ends, roots, tables, keys, operations, operands, sizes, to_floats, columns, clears, clear_columns,
-    clear_tables, defaults, default_columns, default_texts, symbol_numbers, symbol_starts, symbol_lengths,
-    starts, lengths, ints, floats, valid, rows, faults,
+    data, begins, ends, roots, tables, keys, operations, operands, sizes, columns, clears, clear_columns,
+    clear_tables, defaults, default_columns, default_texts, targets, symbol_numbers, symbol_starts, symbol_lengths,
+    kinds, scales, minima, maxima, starts, lengths, ints, floats, valid, rows, faults,
 ):  # fmt: skip
     """Read records, each from `begins` to `ends` in `data` by the table of its type in `roots`; below 0: left out.
 
@@ -182,8 +189,9 @@ def read_records(  # type: ignore[no-untyped-def]
     """
     good = bad = 0
     scratch = np.empty(8, np.uint8)
-    outer_ends, outer_tables = np.empty(MAX_LEVELS, np.int64), np.empty(MAX_LEVELS, np.int64)
-    outer_entries, open_groups = np.empty(MAX_LEVELS, np.int64), np.empty(MAX_LEVELS, np.int64)
+    outer_ends, outer_tables = np.empty(MAX_LEVELS + 1, np.int64), np.empty(MAX_LEVELS + 1, np.int64)
+    outer_entries, open_groups = np.empty(MAX_LEVELS + 1, np.int64), np.empty(MAX_LEVELS, np.int64)
+    counts = np.zeros(keys.size, np.int64)  # items of each list so far
     entered = np.full(tables.size, -1, np.int64)
     for record in range(begins.size):
         table = roots[record]
@@ -194,10 +202,10 @@ def read_records(  # type: ignore[no-untyped-def]
             ints[c, good] = 0
             floats[c, good] = 0.0
             valid[c, good] = False
-        position, end, level = begins[record], ends[record], 0
+        position, end, level, packed = begins[record], ends[record], 0, np.int64(0)
         code, begin = np.int64(GOOD), position
-        _enter(table, record, defaults, default_columns, default_texts, symbol_starts, symbol_lengths, good, starts,
-               lengths, ints, floats, valid, entered)  # fmt: skip
+        _enter(table, record, tables, defaults, default_columns, default_texts, symbol_starts, symbol_lengths, good,
+               starts, lengths, ints, floats, valid, entered, counts)  # fmt: skip
         at = tables[table]
         while True:
             if position == end:
@@ -205,9 +213,11 @@ def read_records(  # type: ignore[no-untyped-def]
                     break
                 level -= 1
                 end, table, at = outer_ends[level], outer_tables[level], outer_entries[level]
+                packed = np.int64(0)
                 continue
-            begin = position
-            key, position = _varint(data, position, end)
+            begin, key = position, packed
+            if packed == 0:
+                key, position = _varint(data, position, end)
             if position < 0 or key < 8 or key > 0xFFFFFFFF:
                 code = np.int64(NO_KEY)
                 break
@@ -216,7 +226,6 @@ def read_records(  # type: ignore[no-untyped-def]
                 at = first
             while at < last and keys[at] < key:
                 at += 1
-            operation = operations[at] if at < last and keys[at] == key else SKIP
             wire = key & 7
             number, length = np.int64(0), np.int64(0)
             if wire == VARINT:
@@ -256,53 +265,73 @@ def read_records(  # type: ignore[no-untyped-def]
                     lengths[c, good] = -1
                 else:
                     entered[clear_tables[cleared]] = -1
-            c = columns[at]
+            entry = at
+            if operations[entry] == LIST:
+                item = targets[operands[entry] + min(counts[entry], sizes[entry] - 1)]
+                counts[entry] += 1
+                if item < 0:
+                    position += length
+                    continue
+                entry = tables[item]
+            c, operation = columns[entry], operations[entry]
+            if operation == SKIP:
+                position += length
+                continue
             if operation == MISMATCH:
                 code = c
                 break
+            if operation == PACKED:
+                outer_ends[level], outer_tables[level], outer_entries[level] = end, table, at
+                level += 1
+                end, packed = position + length, operands[entry]
+                continue
             if operation == RECORD:
                 outer_ends[level], outer_tables[level], outer_entries[level] = end, table, at + 1
                 level += 1
-                end, table = position + length, operands[at]
+                end, table = position + length, operands[entry]
                 at = tables[table]
                 if entered[table] != record:
-                    _enter(table, record, defaults, default_columns, default_texts, symbol_starts, symbol_lengths,
-                           good, starts, lengths, ints, floats, valid, entered)  # fmt: skip
+                    _enter(table, record, tables, defaults, default_columns, default_texts, symbol_starts,
+                           symbol_lengths, good, starts, lengths, ints, floats, valid, entered, counts)  # fmt: skip
                 continue
-            if operation == TEXT:
-                if not is_utf8(data, position, position + length):
+            if operation in (TEXT, BYTES):
+                if operation == TEXT and not is_utf8(data, position, position + length):
                     code = np.int64(NO_UTF8)
                     break
                 starts[c, good] = position
                 lengths[c, good] = length
-            elif operation == ENUM:
+                position += length
+                continue
+            if operation == ENUM:
                 value = np.int64(np.int32(number & _LOW_32))
-                symbol = operands[at]
-                while symbol < operands[at] + sizes[at] and symbol_numbers[symbol] != value:
+                symbol = operands[entry]
+                while symbol < operands[entry] + sizes[entry] and symbol_numbers[symbol] != value:
                     symbol += 1
-                if symbol == operands[at] + sizes[at]:
+                if symbol == operands[entry] + sizes[entry]:
                     code = np.int64(OUT_OF_RANGE)
                     break
                 starts[c, good] = symbol_starts[symbol]
                 lengths[c, good] = symbol_lengths[symbol]
-            elif operation in (FLOAT, DOUBLE):
+                continue
+            integer, fits, has_value = number, True, True
+            if operation in (FLOAT, DOUBLE):
                 real = (
                     np.float64(scratch[:4].view(np.float32)[0]) if operation == FLOAT else scratch.view(np.float64)[0]
                 )
-                floats[c, good] = real
-                valid[c, good] = real == real
-            elif operation == TIMESTAMP:
-                integer, real, is_time = _timestamp(data, position, position + length, operands[at])
-                if not is_time:
-                    code = np.int64(OUT_OF_RANGE)
-                    break
-                if to_floats[at]:
+                has_value = real == real
+                if kinds[c] == FLOAT_COLUMN:
                     floats[c, good] = real
-                else:
-                    ints[c, good] = integer
-                valid[c, good] = True
-            elif operation != SKIP:
-                integer = number
+                elif has_value:
+                    integer, fits = scale_double(real, scales[c], minima[c], maxima[c])
+            elif operation == TIMESTAMP:
+                integer, fits = _timestamp(data, position, position + length)
+            elif operation == PARSED_TEXT:
+                integer, fits = parse_value(
+                    data, position, position + length, kinds[c], scales[c], minima[c], maxima[c]
+                )
+            elif operation == BOOL:
+                integer = np.int64(number != 0)
+            else:
                 if operation == INT32:
                     integer = np.int64(np.int32(number & _LOW_32))
                 elif operation == UINT32:
@@ -316,13 +345,17 @@ def read_records(  # type: ignore[no-untyped-def]
                 elif operation in (FIXED64, SFIXED64):
                     integer = scratch.view(np.int64)[0]
                 is_unsigned = operation in (UINT64, FIXED64)
-                if to_floats[at]:
+                if kinds[c] == FLOAT_COLUMN:
                     floats[c, good] = np.float64(np.uint64(integer)) if is_unsigned else np.float64(integer)
-                elif is_unsigned and integer < 0:
-                    code = np.int64(OUT_OF_RANGE)
-                    break
-                ints[c, good] = integer
-                valid[c, good] = True
+                else:
+                    fits = not is_unsigned or bool(integer >= 0)
+                    if fits:
+                        integer, fits = scale_number(integer, operands[entry], kinds[c], minima[c], maxima[c])
+            if not fits:
+                code = c
+                break
+            ints[c, good] = integer
+            valid[c, good] = has_value
             position += length
         if code == GOOD:
             rows[good] = record

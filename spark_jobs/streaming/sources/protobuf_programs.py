@@ -1,7 +1,7 @@
 """Compiler of Protobuf schemas: to tables that say which fields of the records of a message type are read.
 
-Fields are looked up by name, those of nested records by path. A field without presence is never null; it has its
-default where a record lacks it.
+Fields are looked up by name, those of nested records and of repeated fields by path. A field without presence is never
+null; it has its default where a record lacks it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,19 @@ import numpy as np
 from springline.spark_jobs.streaming.errors import SchemaUnavailableError
 from springline.spark_jobs.streaming.kernels.hash_tables import Ints
 from springline.spark_jobs.streaming.sources import protobuf_kernels as kernels
-from springline.spark_jobs.streaming.sources.layout import Layout
+from springline.spark_jobs.streaming.sources.field_types import (
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DECIMAL,
+    FLOAT,
+    INT,
+    TEXT,
+    TIMESTAMP,
+    TIMESTAMP_NUMBER,
+    ColumnTypes,
+)
+from springline.spark_jobs.streaming.sources.layout import indices_below, is_below
 from springline.spark_jobs.streaming.sources.record_format import (
     Bytes,
     Compiler,
@@ -38,7 +50,6 @@ if TYPE_CHECKING:
 
 _MAIN = "schema.proto"  # the file of the schema itself, unless it uses one of that name
 _PROTOC_SECONDS = 60.0
-_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 # Operation and wire type by the number of a type (`FieldDescriptor.TYPE_…`).
 _INTEGERS = {
@@ -48,6 +59,7 @@ _INTEGERS = {
     17: (kernels.SINT, kernels.VARINT), 18: (kernels.SINT, kernels.VARINT),
 }  # fmt: skip
 _REALS = {1: (kernels.DOUBLE, kernels.BITS64), 2: (kernels.FLOAT, kernels.BITS32)}
+_POWERS = (INT, FLOAT, DECIMAL, TIMESTAMP_NUMBER)  # what integers are read as
 _BOOL, _STRING, _GROUP, _RECORD, _BYTES, _ENUM = 8, 9, 10, 11, 12, 14
 _WIRES = {_BOOL: kernels.VARINT, _GROUP: kernels.GROUP, _ENUM: kernels.VARINT}  # the others have a length
 _TIMESTAMP = "google.protobuf.Timestamp"
@@ -62,16 +74,18 @@ class ProtobufProgram(Program):
     """Tables of message types, as `protobuf_kernels` describes them; an entry is the table of a type."""
 
     tables: Sequence[Ints]
+    targets: Ints
     texts: Bytes  # the names of the values of enums
     symbol_numbers: Ints
     symbol_starts: Ints
     symbol_lengths: Ints
 
     def read(
-        self, data: Bytes, texts_at: int, begins: Ints, ends: Ints, entries: Ints, buffers: RecordBuffers
-    ) -> tuple[int, int]:
+        self, data: Bytes, texts_at: int, begins: Ints, ends: Ints, entries: Ints, types: ColumnTypes,
+        buffers: RecordBuffers,
+    ) -> tuple[int, int]:  # fmt: skip
         symbols = self.symbol_numbers, self.symbol_starts + texts_at, self.symbol_lengths
-        arguments = (data, begins, ends, entries, *self.tables, *symbols, *buffers)
+        arguments = (data, begins, ends, entries, *self.tables, self.targets, *symbols, *types, *buffers)
         result: tuple[int, int] = kernels.read_records(*arguments)
         return result
 
@@ -84,7 +98,6 @@ class _Entry:
     operation: int = kernels.SKIP
     operand: int = 0
     size: int = 0
-    to_float: bool = False
     column: int = 0
     clears: list[tuple[int, int]] = field(default_factory=list)  # (column, 0) or (-1, table)
 
@@ -101,30 +114,29 @@ class ProtobufCompiler(Compiler):
     """Compiles schemas of Protobuf for fields, given with their types.
 
     `name` is the full name of the message type; empty: the record type of `add` says which, or it is the first one.
-    Imports are looked up among the references of a schema, and in `folder`. The field with the event time may be a
-    `google.protobuf.Timestamp`.
+    Imports are looked up among the references of a schema, and in `folder`.
 
     Example:
-        >>> compiler = ProtobufCompiler({"n": "int"}, Layout("protobuf", {"n": "int"}))
+        >>> compiler = ProtobufCompiler({"n": "int"})
         >>> compiler.add(RegisteredSchema("PROTOBUF", 'syntax = "proto3"; message Row { int64 n = 1; }'))
         0
     """
 
-    def __init__(self, fields: Mapping[str, str], layout: Layout, name: str = "", folder: Path | None = None) -> None:
-        self._kinds = fields
+    def __init__(self, fields: Mapping[str, str], name: str = "", folder: Path | None = None) -> None:
         self._names = list(fields)
-        self._layout = layout
+        self._types = ColumnTypes.of(list(fields.values()))
         self._name = name
         self._folder = folder
         self._tables: list[_Table] = []
         self._symbols: list[tuple[int, bytes]] = []
+        self._targets: list[int] = []
 
     def add(self, schema: RegisteredSchema, record_type: int = 0) -> int:
-        tables, symbols = len(self._tables), len(self._symbols)
+        tables, symbols, targets = len(self._tables), len(self._symbols), len(self._targets)
         try:
             return self._add_table(_message_type(schema, self._name, record_type, self._folder), "", 1)[0]
         except Exception:
-            del self._tables[tables:], self._symbols[symbols:]
+            del self._tables[tables:], self._symbols[symbols:], self._targets[targets:]
             raise
 
     def program(self) -> ProtobufProgram:
@@ -137,7 +149,7 @@ class ProtobufCompiler(Compiler):
             _ends(len(table.entries) for table in self._tables),
             *(
                 np.array([getattr(entry, name) for entry in entries], np.int64)
-                for name in ("key", "operation", "operand", "size", "to_float", "column")
+                for name in ("key", "operation", "operand", "size", "column")
             ),
             _ends(len(entry.clears) for entry in entries),
             *np.array(clears, np.int64).reshape(-1, 2).T.copy(),
@@ -145,7 +157,8 @@ class ProtobufCompiler(Compiler):
             *np.array(defaults, np.int64).reshape(-1, 2).T.copy(),
         )
         texts = np.frombuffer(b"".join(name for _, name in self._symbols), np.uint8)
-        return ProtobufProgram(columns, texts, numbers, np.cumsum(lengths) - lengths, lengths)
+        targets = np.array(self._targets, np.int64)
+        return ProtobufProgram(columns, targets, texts, numbers, np.cumsum(lengths) - lengths, lengths)
 
     def _add_table(self, kind: Descriptor, path: str, level: int) -> tuple[int, list[tuple[int, int]]]:
         """Add the table of a message type at a path; returns its number, and all that it and those below it fill."""
@@ -175,56 +188,83 @@ class ProtobufCompiler(Compiler):
         self, part: FieldDescriptor, name: str, table: _Table, level: int
     ) -> tuple[list[_Entry], list[tuple[int, int]]]:
         """Return how a field is read, and which columns and tables that fills; nothing if nobody reads it."""
-        is_below = any(each.startswith(f"{name}.") for each in self._names)
-        if name not in self._kinds and not is_below:
+        if name not in self._names and not any(is_below(each, name) for each in self._names):
             return [], []
-        if name in self._kinds:
-            column, declared = self._names.index(name), self._kinds[name]
-        else:
-            column, declared = next(c for c, each in enumerate(self._names) if each.startswith(f"{name}.")), "record"
+        if part.is_repeated:
+            return self._read_list(part, name, table, level)
+        entries, fills = self._read_one(part, name, level)
+        if not part.has_presence and fills:  # as every message has
+            (entry,) = entries
+            table.defaults.append((entry.column, entry.operand if entry.operation == kernels.ENUM else -1))
+        return entries, fills
+
+    def _read_list(
+        self, part: FieldDescriptor, name: str, table: _Table, level: int
+    ) -> tuple[list[_Entry], list[tuple[int, int]]]:
+        """Return how the items of a repeated field are read that are fields, or have some."""
+        key, packed = _key(part), (part.number << 3) | kernels.LENGTH
+        indices = indices_below(name, self._names)
+        if name in self._names or not indices:
+            column = next(c for c, each in enumerate(self._names) if each == name or is_below(each, name))
+            mismatch = [_Entry(key, kernels.MISMATCH, column=column)]
+            return [*mismatch, *([_Entry(packed, kernels.MISMATCH, column=column)] if packed != key else [])], []
+        items = [-1] * (indices[-1] + 2)
+        filled: list[tuple[int, int]] = []
+        for index in indices:
+            entries, fills = self._read_one(part, f"{name}[{index}]", level)
+            items[index] = len(self._tables)
+            self._tables.append(_Table(entries))
+            filled += fills
+        every = [_Entry(key, kernels.LIST, len(self._targets), len(items))]
+        self._targets += items
+        return [*every, *([_Entry(packed, kernels.PACKED, key)] if packed != key else [])], filled
+
+    def _read_one(self, part: FieldDescriptor, name: str, level: int) -> tuple[list[_Entry], list[tuple[int, int]]]:
+        """Return how a value is read, and which columns and tables that fills."""
+        is_column = name in self._names
+        column = next(
+            c for c, each in enumerate(self._names) if each == name or (not is_column and is_below(each, name))
+        )
         key = _key(part)
         mismatch = [_Entry(key, kernels.MISMATCH, column=column)]
-        if part.is_repeated:
-            packed = (part.number << 3) | kernels.LENGTH
-            return [*mismatch, *([_Entry(packed, kernels.MISMATCH, column=column)] if packed != key else [])], []
         if part.type == _RECORD:
-            return self._read_record(part, name, column, declared, level) or (mismatch, [])
-        entry = self._scalar(part, key, column, declared)
-        if entry is None:
-            return mismatch, []
-        if not part.has_presence:
-            table.defaults.append((column, entry.operand if entry.operation == kernels.ENUM else -1))
-        return [entry], [(column, 0)]
+            return self._read_record(part, name, column, is_column, level) or (mismatch, [])
+        entry = self._scalar(part, key, column) if is_column else None
+        return (mismatch, []) if entry is None else ([entry], [(column, 0)])
 
     def _read_record(
-        self, part: FieldDescriptor, name: str, column: int, declared: str, level: int
+        self, part: FieldDescriptor, name: str, column: int, is_column: bool, level: int
     ) -> tuple[list[_Entry], list[tuple[int, int]]] | None:
         kind, key = part.message_type, _key(part)
-        if declared == "record":
+        if not is_column:
             number, filled = self._add_table(kind, f"{name}.", level + 1)
             return [_Entry(key, kernels.RECORD, number)], filled
-        if kind.full_name == _TIMESTAMP and name == self._layout.time and declared in ("int", "float"):
-            units = _PER_SECOND[self._layout.unit]
-            return [_Entry(key, kernels.TIMESTAMP, units, to_float=declared == "float", column=column)], [(column, 0)]
+        if kind.full_name == _TIMESTAMP and self._types.kinds[column] in (TIMESTAMP, TIMESTAMP_NUMBER):
+            return [_Entry(key, kernels.TIMESTAMP, column=column)], [(column, 0)]
         if kind.full_name not in _WRAPPERS:
             return None
         value = kind.fields_by_name["value"]
-        entry = self._scalar(value, _key(value), column, declared)
+        entry = self._scalar(value, _key(value), column)
         if entry is None:
             return None
         self._tables.append(_Table([entry], [(column, -1)]))
         number = len(self._tables) - 1
         return [_Entry(key, kernels.RECORD, number)], [(-1, number), (column, 0)]
 
-    def _scalar(self, part: FieldDescriptor, key: int, column: int, declared: str) -> _Entry | None:
+    def _scalar(self, part: FieldDescriptor, key: int, column: int) -> _Entry | None:
         """Return how a value is read; None if its type does not fit."""
-        if part.type in _INTEGERS and declared in ("int", "float"):
-            return _Entry(key, _INTEGERS[part.type][0], to_float=declared == "float", column=column)
-        if part.type in _REALS and declared == "float":
+        declared, scale = int(self._types.kinds[column]), int(self._types.scales[column])
+        if part.type in _INTEGERS and declared in _POWERS:
+            return _Entry(key, _INTEGERS[part.type][0], scale, column=column)
+        if part.type in _REALS and declared in (FLOAT, TIMESTAMP_NUMBER):
             return _Entry(key, _REALS[part.type][0], column=column)
-        if part.type == _STRING and declared == "text":
-            return _Entry(key, kernels.TEXT, column=column)
-        if part.type == _ENUM and declared == "text":
+        if part.type == _BOOL and declared == BOOLEAN:
+            return _Entry(key, kernels.BOOL, column=column)
+        if part.type == _BYTES and declared == BYTES:
+            return _Entry(key, kernels.BYTES, column=column)
+        if part.type == _STRING and declared in (TEXT, DECIMAL, DATE, TIMESTAMP):
+            return _Entry(key, kernels.TEXT if declared == TEXT else kernels.PARSED_TEXT, column=column)
+        if part.type == _ENUM and declared == TEXT:
             first, symbols = len(self._symbols), _symbols(part.enum_type)
             self._symbols += symbols
             return _Entry(key, kernels.ENUM, first, len(symbols), column=column)

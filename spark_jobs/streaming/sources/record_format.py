@@ -24,6 +24,7 @@ from springline.spark_jobs.streaming.runtime.message import MessageBatch, Messag
 from springline.spark_jobs.streaming.runtime.step import DeadLetter
 from springline.spark_jobs.streaming.sources.chunk import Chunk, Column, NumberColumn, Source, TextColumn
 from springline.spark_jobs.streaming.sources.errors import InvalidFormatError
+from springline.spark_jobs.streaming.sources.field_types import BYTES, FLOAT, TEXT, ColumnTypes
 from springline.spark_jobs.streaming.sources.format import Format, FormatOptions
 from springline.spark_jobs.streaming.sources.layout import Layout
 from springline.spark_jobs.streaming.sources.schema_registry import (
@@ -58,9 +59,9 @@ class RecordOptions(FormatOptions, frozen=True):
 class RecordBuffers(NamedTuple):
     """The arrays that records are read into, with one entry per column and good record.
 
-    Texts have `lengths` bytes at `starts` (a negative length is null); numbers are in `ints` or `floats`, and null
-    where `valid` is false. `rows` says which records are good. `faults` has (record, code, position) of the others; a
-    code of 0 or more is the column whose value has another type.
+    Texts have `lengths` bytes at `starts` (a negative length is null); doubles are in `floats`, other numbers in
+    `ints`, and null where `valid` is false. `rows` says which records are good. `faults` has (record, code, position)
+    of the others; a code of 0 or more is the column whose value is none of its type.
     """
 
     starts: Ints
@@ -89,11 +90,13 @@ class Program(ABC):
 
     @abstractmethod
     def read(
-        self, data: Bytes, texts_at: int, begins: Ints, ends: Ints, entries: Ints, buffers: RecordBuffers
-    ) -> tuple[int, int]:
+        self, data: Bytes, texts_at: int, begins: Ints, ends: Ints, entries: Ints, types: ColumnTypes,
+        buffers: RecordBuffers,
+    ) -> tuple[int, int]:  # fmt: skip
         """Read records, each from `begins` to `ends` in `data` by the schema of its entry; below 0, it is left out.
 
-        `texts` lie at `texts_at` in `data`. Returns the numbers of good and of bad records.
+        `types` are those of the columns; `texts` lie at `texts_at` in `data`. Returns the numbers of good and of bad
+        records.
         """
 
 
@@ -126,6 +129,7 @@ class RecordFormat(Format):
 
     def __init__(self, layout: Layout, columns: Sequence[str]) -> None:
         super().__init__(layout, columns)
+        self._types = ColumnTypes.of([layout.fields[name] for name in columns])
         self._schemas: _FileSchema | _RegisteredSchemas
         if self.options.schema:
             self._schemas = _FileSchema(self)
@@ -156,19 +160,20 @@ class RecordFormat(Format):
             data = np.concatenate([data, texts])
         buffers = RecordBuffers.of(len(self.columns), many)
         ends = messages.starts + messages.lengths
-        good, bad = written.program.read(data, messages.data.size, written.begins, ends, written.entries, buffers)
+        good, bad = written.program.read(
+            data, messages.data.size, written.begins, ends, written.entries, self._types, buffers
+        )
         reasons = dict(written.refused)
         for index, code, position in buffers.faults[:bad].tolist():
             reasons[index] = self._reason(code, position - int(messages.starts[index]))
         dead.extend(DeadLetter.of(messages[index], reasons[index]) for index in sorted(reasons))
         columns: dict[str, Column] = {}
-        for c, name in enumerate(self.columns):
-            kind = self.layout.fields[name]
-            if kind == "text":
+        for c, (name, kind) in enumerate(zip(self.columns, self._types.kinds.tolist(), strict=True)):
+            if kind in (TEXT, BYTES):
                 columns[name] = TextColumn(data, buffers.starts[c, :good], buffers.lengths[c, :good])
             else:
                 flags = buffers.valid[c, :good]
-                numbers = (buffers.ints if kind == "int" else buffers.floats)[c, :good]
+                numbers = (buffers.floats if kind == FLOAT else buffers.ints)[c, :good]
                 columns[name] = NumberColumn(numbers, flags if not flags.all() else flags[:0])
         read = buffers.rows[:good]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -12,37 +12,30 @@ from msgspec import Meta
 from springline.persistence.model.invisible_characters import find_invisible
 from springline.persistence.model.toml_table import Delay, Name, Seconds, TomlTable
 from springline.spark_jobs.streaming.sources.errors import InvalidFormatError, InvalidStreamError
+from springline.spark_jobs.streaming.sources.field_types import sql_type
 from springline.spark_jobs.streaming.sources.format import open_format
-from springline.spark_jobs.streaming.sources.layout import (
-    FieldType,
-    Layout,
-    TimeUnit,
-    fault_of_fields,
-)
+from springline.spark_jobs.streaming.sources.layout import Layout, fault_of_fields
 
 MICROS = 1_000_000  # event times are integer microseconds since 1970, UTC
 MIN_EVENT_TIME, MAX_EVENT_TIME = 946_684_800.0, 4_102_444_800.0  # the years 2000 and 2100, in seconds since 1970
 MAX_FUTURE_SKEW = 86_400.0  # seconds
 _Instant = Annotated[float, Meta(ge=-6e10, le=2.5e11)]  # seconds since 1970, in the years 69 to 9892
-UNIT_MICROS: Mapping[str, float] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 
 
 class Field(msgspec.Struct, frozen=True, array_like=True):
-    """One field of a row; int is 64 bits wide, float is a double. In JSON it is a list, as in a declaration."""
+    """One field of a row; `field_types` lists the types. In JSON it is a list, as in a declaration."""
 
     name: str
-    type: FieldType
+    type: str
 
 
 @dataclass(frozen=True)
 class Stream:
     """The declaration of a topic's rows.
 
-    `time` names the field with the event time; `time_format` is its unit since 1970, or `iso` for text such as
-    `2013-01-31 23:59:59.5` or `2013-01-31T23:59:59.123456789+01:00` (UTC without an offset). Rows outside
-    [min_event_time, max_event_time), or more than `max_future_skew` ahead of the clock of the round that reads them,
-    become dead letters: otherwise one row from the year 2099 would close every window. With `max_future_skew` None
-    there is no such limit.
+    `time` names the field with the event time, a timestamp. Rows outside [min_event_time, max_event_time), or more than
+    `max_future_skew` ahead of the clock of the round that reads them, become dead letters: otherwise one row from the
+    year 2099 would close every window. With `max_future_skew` None there is no such limit.
 
     `lateness` is how long a slice stays open after its end, unless a query overrides it (LATE). `idle_timeout` is the
     time without rows (by the clock of the rounds) after which a unit no longer holds back the watermark; None: never.
@@ -52,7 +45,6 @@ class Stream:
     name: str
     fields: tuple[Field, ...]
     time: str
-    time_format: TimeUnit = "s"
     format: str = "csv"
     format_options: Mapping[str, Any] = field(default_factory=dict)
     min_event_time: float = MIN_EVENT_TIME
@@ -73,11 +65,10 @@ class Stream:
             raise InvalidStreamError(
                 f"stream {self.name!r}: its time, {self.time!r}, is not one of its fields {', '.join(names)}"
             )
-        if self.time_format not in get_args(TimeUnit):
-            raise InvalidStreamError(f"stream {self.name!r}: time_format is one of {get_args(TimeUnit)}")
-        if (self.time_format == "iso") != (self.types[self.time] == "text"):
+        if self.sql_types[self.time] != "timestamp":
             raise InvalidStreamError(
-                f"stream {self.name!r}: {self.time} is {self.types[self.time]}, with the time_format {self.time_format}"
+                f"stream {self.name!r}: its time, {self.time}, is {self.types[self.time]}; declare it as timestamp for "
+                "texts such as 2013-01-31 23:59:59, or as timestamp(s), (ms), (us) or (ns) for numbers since 1970"
             )
         try:
             open_format(self.layout, names)
@@ -90,19 +81,24 @@ class Stream:
             )
 
     @property
-    def types(self) -> dict[str, FieldType]:
-        """The type of each field."""
+    def types(self) -> dict[str, str]:
+        """The type of each field, as declared."""
         return {field.name: field.type for field in self.fields}
+
+    @property
+    def sql_types(self) -> dict[str, str]:
+        """The type of each field in SQL."""
+        return {field.name: sql_type(field.type) for field in self.fields}
 
     @property
     def layout(self) -> Layout:
         """The layout of its rows."""
-        return Layout(self.format, self.types, self.format_options, self.time, self.time_format)
+        return Layout(self.format, self.types, self.format_options)
 
     @property
     def meaning(self) -> list[Any]:
         """The parts of the declaration that slices depend on: if they change, slices start from scratch."""
-        return [self.name, [[field.name, field.type] for field in self.fields], self.time, self.time_format]
+        return [self.name, [[field.name, field.type] for field in self.fields], self.time]
 
     @staticmethod
     def from_keys(name: str, keys: StreamKeys) -> Stream:
@@ -115,9 +111,11 @@ class RowKeys(TomlTable, frozen=True, kw_only=True):
     """Keys that describe the rows of a topic."""
 
     fields: Annotated[
-        tuple[tuple[str, FieldType], ...],
+        tuple[tuple[str, str], ...],
         Meta(
-            description='name and type of each field, such as `["price", "float"]`; of CSV in the order of the columns'
+            description='name and type of each field, such as `["price", "float"]`: boolean, int, float, '
+            "decimal(12, 2), text, bytes, date, timestamp (a text), timestamp(ms) (a number since 1970; also s, us, "
+            "ns); of CSV in the order of the columns"
         ),
     ]
     format: Annotated[
@@ -132,10 +130,7 @@ class RowKeys(TomlTable, frozen=True, kw_only=True):
 class StreamKeys(RowKeys, frozen=True, kw_only=True):
     """Keys of `stream` in a job of windows: the rows of its topic, and their event time."""
 
-    time: Annotated[Name, Meta(description="field that holds the event time")]
-    time_format: Annotated[
-        TimeUnit, Meta(description='unit of the event time since 1970, or "iso" for texts such as 2013-01-31 23:59:59')
-    ] = "s"
+    time: Annotated[Name, Meta(description="field that holds the event time, a timestamp")]
     min_event_time: Annotated[
         _Instant, Meta(description="rows before it go to the dead-letter queue; in seconds since 1970")
     ] = MIN_EVENT_TIME

@@ -17,12 +17,12 @@ from springline.spark_jobs.streaming.kernels.texts import gather_lines
 from springline.spark_jobs.streaming.runtime.message import MessageBatch, MessageRun
 from springline.spark_jobs.streaming.runtime.step import DeadLetter
 from springline.spark_jobs.streaming.sources.chunk import Chunk, Column, NumberColumn, Source, TextColumn
+from springline.spark_jobs.streaming.sources.field_types import BYTES, FLOAT, TEXT, ColumnTypes
 from springline.spark_jobs.streaming.sources.format import Format
+from springline.spark_jobs.streaming.sources.value_kernels import parse_double
 
 CHUNK_BYTES = 512 * 1024  # fits a core's cache
 PADDING = 64  # line ends after the messages, so that kernels may load many bytes anywhere
-TEXT, INT, FLOAT = 0, 1, 2
-KINDS = {"text": TEXT, "int": INT, "float": FLOAT}
 
 # Codes of the reasons why a row is refused; a code of 0 or more is the index of the column that is invalid.
 WIDTH, QUOTE, NO_OBJECT, TOO_DEEP, SURROGATE, NO_UTF8, NUL = -1, -2, -3, -4, -5, -6, -7
@@ -45,10 +45,10 @@ Bytes = npt.NDArray[np.uint8]
 class RowBuffers(NamedTuple):
     """The arrays that rows are read into, with one entry per projected column and good row, or per row.
 
-    Texts have `lengths` bytes at `starts` (a negative length is null); numbers are in `ints` or `floats`, and null
-    where `valid` is false. `lines` has (row, begin, end) of the good rows. `faults` has (row, begin, end, column or
-    reason code, two numbers) of the others; the numbers are position and length of the value, or details of the reason.
-    `slow` has (column, good row) of doubles that need a slower parser; their texts are at `starts`.
+    Texts have `lengths` bytes at `starts` (a negative length is null); doubles are in `floats`, other numbers in
+    `ints`, and null where `valid` is false. `lines` has (row, begin, end) of the good rows. `faults` has (row, begin,
+    end, column or reason code, two numbers) of the others; the numbers are position and length of the value, or details
+    of the reason. `slow` has (column, good row) of doubles that need a slower parser; their texts are at `starts`.
     """
 
     starts: Ints
@@ -136,7 +136,7 @@ class _TextReader:
         self._kernel = kernel
         self._layout = text_format.layout
         self._projection = text_format.columns
-        self._kinds = [KINDS[self._layout.fields[name]] for name in self._projection]
+        self._kinds = ColumnTypes.of([self._layout.fields[name] for name in self._projection]).kinds.tolist()
         self._dead = dead
         self._buffers: RowBuffers | None = None
 
@@ -163,12 +163,12 @@ class _TextReader:
     def _columns(self, buffers: RowBuffers, result: ParseResult) -> dict[str, Column]:
         columns: dict[str, Column] = {}
         for index, (name, kind) in enumerate(zip(self._projection, self._kinds, strict=True)):
-            if kind == TEXT:
+            if kind in (TEXT, BYTES):
                 columns[name] = TextColumn(
                     result.texts, buffers.starts[index, : result.good], buffers.lengths[index, : result.good]
                 )
             else:
-                numbers = (buffers.ints if kind == INT else buffers.floats)[index, : result.good]
+                numbers = (buffers.floats if kind == FLOAT else buffers.ints)[index, : result.good]
                 flags = buffers.valid[index, : result.good]
                 columns[name] = NumberColumn(numbers, flags if not flags.all() else flags[:0])
         return columns
@@ -252,22 +252,10 @@ def _read_slow_doubles(buffers: RowBuffers, result: ParseResult, joined: bytearr
     bad: dict[int, tuple[int, ...]] = {}
     for column, row in buffers.slow[: result.slow_count].tolist():
         start, length = int(buffers.starts[column, row]), int(buffers.lengths[column, row])
-        value = _parse_double(joined[start : start + length])
+        value = parse_double(joined[start : start + length])
         if value is None:
             bad.setdefault(row, (*buffers.lines[row].tolist(), column, start, length))
             continue
         buffers.floats[column, row] = value
         buffers.valid[column, row] = value == value
     yield from bad.values()
-
-
-def _parse_double(text: bytearray) -> float | None:
-    """Parse a double, also `inf` and `nan`; None if it is invalid or exceeds the range of doubles."""
-    text = text.strip(b" \t")
-    if b"_" in text or text.strip() != text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return None if value in (float("inf"), float("-inf")) and b"n" not in text.lower() else value

@@ -1,7 +1,8 @@
 """SQL arithmetic over columns of numbers: undefined results are null, and no row can raise an error.
 
 Integers are 64 bits wide: a result that overflows is null, and so is a division by zero. A result that is not a number
-(inf - inf, 0 * inf) is null too: there is no NaN. round() rounds as in DuckDB, ties away from zero.
+(inf - inf, 0 * inf) is null too: there is no NaN. round() rounds as in DuckDB, ties away from zero. Decimals are
+integers with a scale here, and have up to 18 digits.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ NullMask = npt.NDArray[np.bool_] | None  # which results are undefined; None: no
 _LEAST = np.int64(-(2**63))
 _SAFE = 9.2e18  # a product that is below this in doubles fits 64 bits
 _BEYOND = 2.0**63
+_DECIMAL_LIMIT = 10**18
+_DAY = 86_400_000_000  # microseconds
 
 
 def apply_kernel(kernel: Callable[..., tuple[Numbers, NullMask]], parts: Sequence[Values]) -> Values:
@@ -150,3 +153,61 @@ def as_integer(values: Numbers) -> tuple[Numbers, NullMask]:
 def as_double(values: Numbers) -> tuple[Numbers, NullMask]:
     """Return the nearest double."""
     return values.astype(np.float64), None
+
+
+def limited(digits: Numbers) -> tuple[Numbers, NullMask]:
+    """Return the digits of decimals; null if there are more than 18."""
+    return digits, (digits >= _DECIMAL_LIMIT) | (digits <= -_DECIMAL_LIMIT)
+
+
+def scaled_to_double(scale: int) -> Callable[[Numbers], tuple[Numbers, NullMask]]:
+    """Return the kernel that divides the digits of decimals by 10^scale."""
+    return lambda digits: (digits / 10.0**scale, None)
+
+
+def with_places(places: int, scale: int) -> Callable[[Numbers], tuple[Numbers, NullMask]]:
+    """Return the kernel that turns the digits of decimals with `places` decimal places into those of `scale`.
+
+    Places that there are no longer are rounded, ties away from zero; what overflows 64 bits is null.
+    """
+
+    def kernel(digits: Numbers) -> tuple[Numbers, NullMask]:
+        if scale >= places:
+            return multiply(digits, np.full(1, 10 ** (scale - places)))
+        divisor = 10 ** (places - scale)
+        cut = np.fmod(digits, divisor)
+        quotient = (digits - cut) // divisor
+        return quotient + np.where(2 * np.abs(cut) >= divisor, np.sign(digits), 0), None
+
+    return kernel
+
+
+def floor_places(places: int) -> Callable[[Numbers], tuple[Numbers, NullMask]]:
+    """Return the kernel of floor() for the digits of decimals."""
+    return lambda digits: (digits // 10**places, None)
+
+
+def ceil_places(places: int) -> Callable[[Numbers], tuple[Numbers, NullMask]]:
+    """Return the kernel of ceil() for the digits of decimals."""
+    return lambda digits: (-(-digits // 10**places), None)
+
+
+def as_digits(scale: int) -> Callable[[Numbers], tuple[Numbers, NullMask]]:
+    """Return the kernel that turns doubles into the digits of decimals, rounded, ties away from zero."""
+
+    def kernel(values: Numbers) -> tuple[Numbers, NullMask]:
+        scaled, _ = round_to(0)(values * 10.0**scale)
+        fits = np.abs(scaled) < _DECIMAL_LIMIT
+        return np.where(fits, scaled, 0).astype(np.int64), ~fits
+
+    return kernel
+
+
+def days(micros: Numbers) -> tuple[Numbers, NullMask]:
+    """Return the days of timestamps."""
+    return micros // _DAY, None
+
+
+def midnights(dates: Numbers) -> tuple[Numbers, NullMask]:
+    """Return the timestamps at which days begin."""
+    return dates * _DAY, None

@@ -9,13 +9,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from sqlglot import exp
 
-from springline.spark_jobs.streaming.sources.layout import ARROW_TYPES
+from springline.spark_jobs.streaming.sources.field_types import arrow_type
 from springline.spark_jobs.streaming.sql.evaluation import evaluate
 from springline.spark_jobs.streaming.sql.operations import Scope, Type, type_of
-
-ARROW: Mapping[str, pa.DataType] = {
-    **ARROW_TYPES, "bool": pa.bool_(), "null": pa.null(), "time": pa.timestamp("us", tz="UTC"),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -32,7 +28,8 @@ class Expression:
         result = evaluate(self.node, columns)
         if isinstance(result, pa.Scalar):
             result = pa.repeat(result, rows)
-        return result.cast(ARROW[self.type]) if result.type != ARROW[self.type] else result
+        target = arrow_type(self.type)
+        return result.cast(target) if result.type != target else result
 
 
 def check_expression(node: exp.Expr, scope: Scope) -> Expression:
@@ -68,13 +65,6 @@ def normalize(node: exp.Expr) -> exp.Expr:
             node = plain if part is node else node
             part.replace(plain)
     return node
-
-
-def path_of(node: exp.Expr) -> str:
-    """Return what a column or the parts of a column are written as, such as `user.id`; empty for anything else."""
-    if not isinstance(node, exp.Column | exp.Dot):
-        return ""
-    return ".".join(part.name for part in node.parts)
 
 
 def column_of_path(node: exp.Expr, name: str) -> exp.Column:

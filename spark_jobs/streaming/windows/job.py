@@ -5,8 +5,7 @@ topic = "flights"
 
 [flights.stream]
 time = "time"
-time_format = "iso"
-fields = [["time", "text"], ["origin", "text"], ["dep_delay", "float"]]
+fields = [["time", "timestamp"], ["origin", "text"], ["dep_delay", "float"]]
 
 [flights.queries]
 departures = "SELECT origin, count(*) AS flights FROM flights GROUP BY origin WINDOWING 1 h"

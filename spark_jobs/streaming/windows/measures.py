@@ -57,8 +57,8 @@ class Measure:
 
     @property
     def is_integer(self) -> bool:
-        """Whether the measure is an integer."""
-        return self.argument is None or self.kind == "count" or self.argument.type == "int"
+        """Whether the measure is an integer; decimals, dates and timestamps lie in columns as such."""
+        return self.argument is None or self.kind == "count" or self.argument.type != "float"
 
     @property
     def has_remainder(self) -> bool:

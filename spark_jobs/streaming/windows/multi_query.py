@@ -155,7 +155,7 @@ def _shared_columns(
     if not more:
         return columns
     both = columns + more
-    if any(column.sql not in values and column.type != "bool" for column in both):
+    if any(column.sql not in values and column.type != "boolean" for column in both):
         return None
     groups = math.prod(values.get(column.sql, 3) for column in both)
     return both if groups <= SHARED_GROUPS else None

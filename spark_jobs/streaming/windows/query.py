@@ -21,6 +21,7 @@ from typing import Any, cast
 from sqlglot import exp
 
 from springline.persistence.model.invisible_characters import find_invisible
+from springline.spark_jobs.streaming.sources.field_types import scale_of
 from springline.spark_jobs.streaming.sources.schema import Stream, to_micros
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.sql.expressions import (
@@ -29,9 +30,8 @@ from springline.spark_jobs.streaming.sql.expressions import (
     check_expression,
     column_of_path,
     normalize,
-    path_of,
 )
-from springline.spark_jobs.streaming.sql.operations import Scope, Type
+from springline.spark_jobs.streaming.sql.operations import Scope, Type, path_of
 from springline.spark_jobs.streaming.sql.text import SqlText
 from springline.spark_jobs.streaming.sql.windowing import CountWindow, Window, split_windowing
 from springline.spark_jobs.streaming.windows.measures import Aggregate, AggregateKind
@@ -93,10 +93,11 @@ def _read_select(name: str, sql: str, text: SqlText, streams: Mapping[str, Strea
     if len(statements) != 1 or not isinstance(select := normalize(statements[0]), exp.Select):
         raise text.error_at("write one SELECT")
     stream = _stream(text, select, streams)
-    types: dict[str, Type] = {**stream.types, stream.time: "time"}
     select = _with_paths(select, stream)
     counts_rows = isinstance(clause.window, CountWindow)
-    reader = _SelectReader(stream, Scope(text, types, f"stream {stream.name!r}"), select, counts_rows=counts_rows)
+    reader = _SelectReader(
+        stream, Scope(text, stream.sql_types, f"stream {stream.name!r}"), select, counts_rows=counts_rows
+    )
     where = reader.where()
     keys = reader.keys()
     columns = reader.columns()
@@ -131,8 +132,10 @@ def _stream(text: SqlText, select: exp.Select, streams: Mapping[str, Stream]) ->
 
 
 def _with_paths(select: exp.Select, stream: Stream) -> exp.Select:
-    """Replace `user.id`, or `stream.user.id`, by the field of that name if one is declared."""
-    names = {path: name for name in stream.types if "." in name for path in (name, f"{stream.name}.{name}")}
+    """Replace `user.id` or `tags[0]`, also after the stream's name, by the field of that name if one is declared."""
+    names = {
+        path: name for name in stream.types if "." in name or "[" in name for path in (name, f"{stream.name}.{name}")
+    }
 
     def resolve(part: exp.Expr) -> exp.Expr:
         return column_of_path(part, names[path]) if (path := path_of(part)) in names else part
@@ -149,7 +152,7 @@ class _SelectReader:
         self.scope = scope
         self.select = select
         self.aggregates: dict[Aggregate, None] = {}
-        self.grouped: dict[str, tuple[str, Type]] = {} if counts_rows else {stream.time: ("window_start", "time")}
+        self.grouped: dict[str, tuple[str, Type]] = {} if counts_rows else {stream.time: ("window_start", "timestamp")}
 
     def where(self) -> Expression | None:
         where = self.select.args.get("where")
@@ -162,9 +165,7 @@ class _SelectReader:
         keys: list[Expression] = []
         for node in group.expressions if group is not None else ():
             key = check_expression(self._resolve_select_reference(node), self.scope)
-            if key.type == "time":
-                if key.sql != self.stream.time:
-                    raise self.scope.error_at(node, "a time cannot be a key: group by the stream's time itself")
+            if key.sql == canonical_sql(exp.column(self.stream.time, quoted=True)):
                 if self.counts_rows:
                     raise self.scope.error_at(node, "a window of rows has no time of its own to group by")
                 continue
@@ -214,17 +215,17 @@ class _SelectReader:
         if having_clause is None:
             return None
         condition = self._over_groups(having_clause.this)
-        if condition.type not in ("bool", "null"):
+        if condition.type not in ("boolean", "null"):
             raise self.scope.error_at(having_clause.this, "HAVING takes a condition")
-        return replace(condition, type="bool")
+        return replace(condition, type="boolean")
 
     def _condition(self, node: exp.Expr, scope: Scope) -> Expression:
         if (aggregate := node.find(exp.AggFunc)) is not None:
             raise scope.error_at(aggregate, "an aggregate in WHERE: conditions on groups are written in HAVING")
         condition = check_expression(node, scope)
-        if condition.type not in ("bool", "null"):
+        if condition.type not in ("boolean", "null"):
             raise scope.error_at(node, "WHERE takes a condition")
-        return replace(condition, type="bool")
+        return replace(condition, type="boolean")
 
     def _over_groups(self, node: exp.Expr) -> Expression:
         """Replace aggregates and keys in an expression by the columns that hold them."""
@@ -277,8 +278,10 @@ class _SelectReader:
             return Aggregate("distinct", value)
         if distinct and kind in ("sum", "avg"):
             raise self.scope.error_at(node, f"{kind}(DISTINCT …) cannot be merged from slices; count(DISTINCT …) can")
-        if kind != "count" and value.type not in ("int", "float"):
-            raise self.scope.error_at(node, f"{kind}() needs a number, and {value.sql} is {value.type}")
+        has_order = kind in ("min", "max") and value.type in ("date", "timestamp")
+        if kind != "count" and not has_order and value.type not in ("int", "float") and scale_of(value.type) is None:
+            what = "a number, a date or a timestamp" if kind in ("min", "max") else "a number"
+            raise self.scope.error_at(node, f"{kind}() needs {what}, and {value.sql} is {value.type}")
         return Aggregate(kind, value)
 
 

@@ -15,11 +15,12 @@ from springline.spark_jobs.streaming.runtime.step import DeadLetter
 from springline.spark_jobs.streaming.sources.chunk import array_of
 from springline.spark_jobs.streaming.sources.decoder import rows_of
 from springline.spark_jobs.streaming.sources.errors import InvalidFormatError
+from springline.spark_jobs.streaming.sources.field_types import sql_type
 from springline.spark_jobs.streaming.sources.format import Format, open_format
-from springline.spark_jobs.streaming.sources.layout import FieldType, Layout
+from springline.spark_jobs.streaming.sources.layout import Layout
 
 Row = Mapping[str, Any]
-_FIELDS: Mapping[str, FieldType] = {"name": "text", "count": "int", "ratio": "float"}
+_FIELDS: Mapping[str, str] = {"name": "text", "count": "int", "ratio": "float"}
 _ROWS: Sequence[Row] = [
     {"name": "a", "count": 3, "ratio": 0.25},
     {"name": "Zürich, 'Köln' \"рейс\" 🌍\ttab", "count": -(1 << 63), "ratio": -1.5e300},
@@ -55,7 +56,7 @@ class FormatSuite(ABC):
 
     format: ClassVar[str]
     options: ClassVar[Mapping[str, Any]] = {}
-    fields: ClassVar[Mapping[str, FieldType]] = _FIELDS
+    fields: ClassVar[Mapping[str, str]] = _FIELDS
     rows: ClassVar[Sequence[Row]] = _ROWS
     wrong: ClassVar[Sequence[tuple[bytes, str]]] = ()
     """Messages of one row that is not as declared, each with a part of the reason, such as the name of its field."""
@@ -143,11 +144,14 @@ class FormatSuite(ABC):
         for value in damaged:
             messages = [Message(0, first), Message(1, value), Message(2, first)]
             dead: list[DeadLetter] = []
-            chunks = [
-                (pa.table({name: array_of(column) for name, column in chunk.columns.items()}), chunk.source_rows.size)
-                for chunk in open_format(layout, list(self.fields)).chunks([MessageBatch.of(messages)], dead)
-            ]
-            table = pa.concat_tables([each for each, _ in chunks])
+            table = pa.concat_tables(
+                [
+                    pa.table(
+                        {name: array_of(each, sql_type(layout.fields[name])) for name, each in chunk.columns.items()}
+                    )
+                    for chunk in open_format(layout, list(self.fields)).chunks([MessageBatch.of(messages)], dead)
+                ]
+            )
             table.validate(full=True)
             rows = table.to_pylist()
             assert rows[0] == rows[-1] == dict(self.rows[0]), value

@@ -92,8 +92,7 @@ class JobRun:
         ... topic = "sales"
         ... [sales.stream]
         ... time = "time"
-        ... time_format = "iso"
-        ... fields = [["time", "text"], ["drink", "text"], ["price", "float"]]
+        ... fields = [["time", "timestamp"], ["drink", "text"], ["price", "float"]]
         ... [sales.queries]
         ... takings = "SELECT drink, sum(price) AS taken FROM sales GROUP BY drink WINDOWING 1 h"
         ... ''')

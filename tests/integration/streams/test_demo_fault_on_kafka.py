@@ -29,8 +29,7 @@ DECLARED = """
 topic = "flights"
 [flights.stream]
 time = "time"
-time_format = "iso"
-fields = [["time", "text"]]
+fields = [["time", "timestamp"]]
 [words]
 kind = "wordcount"
 topic = "lines"

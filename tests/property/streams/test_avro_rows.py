@@ -6,6 +6,8 @@ import io
 import json
 import math
 from collections.abc import Iterator
+from datetime import UTC
+from decimal import Decimal
 from typing import Any
 
 import fastavro
@@ -17,18 +19,34 @@ from springline.spark_jobs.streaming.runtime.message import Message, MessageBatc
 from springline.spark_jobs.streaming.sources.avro import Avro
 from springline.spark_jobs.streaming.sources.avro_programs import AvroCompiler
 from springline.spark_jobs.streaming.sources.decoder import rows_of
-from springline.spark_jobs.streaming.sources.layout import FieldType, Layout
+from springline.spark_jobs.streaming.sources.layout import Layout, parts_of_path
 from springline.spark_jobs.streaming.sources.record_format import InvalidSchemaError
 from springline.spark_jobs.streaming.sources.schema_registry import RegisteredSchema
 from tests.support.decoding.http_registry import HttpRegistry, framed, serving
 
-FIELDS: dict[str, FieldType] = {"n": "int", "user.id": "int", "user.at.zip": "text", "mood": "text", "x": "float"}
+FIELDS: dict[str, str] = {
+    "n": "int", "user.id": "int", "user.at.zip": "text", "mood": "text", "x": "float", "ok": "boolean", "raw": "bytes",
+    "amount": "decimal(9, 2)", "day": "date", "ts": "timestamp", "tags[0]": "text", "tags[2]": "text",
+    "rows[1].k": "int", "rows[1].more[0]": "float",
+}  # fmt: skip
 
 _PLAIN = {
     "int": st.integers(-(1 << 31), (1 << 31) - 1), "long": st.integers(-(1 << 63), (1 << 63) - 1),
     "float": st.floats(width=32), "double": st.floats(), "string": st.text(), "bytes": st.binary(),
     "boolean": st.booleans(), "null": st.none(),
 }  # fmt: skip
+_LOGICAL = {
+    "decimal": st.decimals(-Decimal("9999999.99"), Decimal("9999999.99"), places=2), "date": st.dates(),
+    "timestamp-micros": st.datetimes(timezones=st.just(UTC)),
+    "timestamp-millis": st.datetimes(timezones=st.just(UTC)).map(
+        lambda moment: moment.replace(microsecond=moment.microsecond // 1_000 * 1_000)
+    ),
+}  # fmt: skip
+_AMOUNTS = [
+    {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 4},
+    {"type": "fixed", "name": "Amount", "size": 9, "logicalType": "decimal", "precision": 20, "scale": 2},
+]
+_TIMES = [{"type": "long", "logicalType": f"timestamp-{unit}"} for unit in ("millis", "micros")]
 _IGNORED = st.recursive(  # types of fields that nobody reads
     st.sampled_from(sorted(_PLAIN)),
     lambda inner: st.one_of(
@@ -47,6 +65,8 @@ def values_of(schema: Any) -> st.SearchStrategy[Any]:
     if isinstance(schema, str):
         return _PLAIN[schema]
     kind = schema["type"]
+    if "logicalType" in schema:
+        return _LOGICAL[schema["logicalType"]]
     if kind == "array":
         return st.lists(values_of(schema["items"]), max_size=3)
     if kind == "map":
@@ -75,10 +95,24 @@ def schemas(draw: st.DrawFn) -> Any:
     user += [{"name": f"o{i}", "type": draw(_IGNORED)} for i in range(draw(st.integers(0, 2)))]
     record = {"type": "record", "name": "User", "fields": draw(st.permutations(user))}
     mood = {"type": "enum", "name": "Mood", "symbols": ["good", "bad", "none_at_all"]}
+    inner = [
+        {"name": "k", "type": draw(st.sampled_from(["int", ["null", "long"]]))},
+        {"name": "o", "type": draw(_IGNORED)},
+        {"name": "more", "type": {"type": "array", "items": draw(st.sampled_from(["double", "int"]))}},
+    ]
+    item = {"type": "record", "name": "Item", "fields": draw(st.permutations(inner))}
+    rows = {"type": "array", "items": draw(st.sampled_from([item, ["null", item]]))}
     parts = [
         {"name": "n", "type": draw(st.sampled_from(["int", "long", ["null", "int"]]))},
         {"name": "user", "type": draw(st.sampled_from([record, ["null", record]]))},
         {"name": "mood", "type": draw(st.sampled_from([mood, "string", ["null", mood, "string"]]))},
+        {"name": "ok", "type": draw(st.sampled_from(["boolean", ["null", "boolean"]]))},
+        {"name": "raw", "type": draw(st.sampled_from(["bytes", {"type": "fixed", "name": "Raw", "size": 3}]))},
+        {"name": "amount", "type": draw(st.sampled_from(_AMOUNTS))},
+        {"name": "day", "type": ["null", {"type": "int", "logicalType": "date"}]},
+        {"name": "ts", "type": draw(st.sampled_from(_TIMES))},
+        {"name": "tags", "type": {"type": "array", "items": draw(st.sampled_from(["string", ["null", "string"]]))}},
+        {"name": "rows", "type": draw(st.sampled_from([rows, ["null", rows]]))},
         {"name": "x", "type": draw(st.sampled_from(["float", "double", "long", ["null", "double", "int"]]))},
         *({"name": f"p{i}", "type": draw(_IGNORED)} for i in range(draw(st.integers(0, 3)))),
         {"name": "f", "type": {"type": "fixed", "name": "F", "size": 3}},
@@ -92,10 +126,15 @@ def expected(record: dict[str, Any]) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for path in FIELDS:
         value: Any = record
-        for name in path.split("."):
-            value = value.get(name) if isinstance(value, dict) else None
+        for name in parts_of_path(path):
+            if name.startswith("["):
+                index = int(name[1:-1])
+                value = value[index] if isinstance(value, list) and index < len(value) else None
+            else:
+                value = value.get(name) if isinstance(value, dict) else None
         row[path] = None if isinstance(value, float) and math.isnan(value) else value
-    row["x"] = None if row["x"] is None else float(row["x"])
+    for name in ("x", "rows[1].more[0]"):
+        row[name] = None if row[name] is None else float(row[name])
     return row
 
 
@@ -166,7 +205,7 @@ def test_records_of_several_schemas_lie_side_by_side(registry: HttpRegistry, dat
 
 def compiler() -> AvroCompiler:
     """Of one field."""
-    return AvroCompiler({"n": "int"}, Layout("avro", {"n": "int"}))
+    return AvroCompiler({"n": "int"})
 
 
 FIXED = (

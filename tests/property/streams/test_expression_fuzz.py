@@ -31,7 +31,10 @@ LEFT = Relation("l", {"i": "int", "n": "int", "x": "float", "s": "text"})
 RIGHT = Relation("r", {"j": "int", "m": "int", "y": "float", "t": "text"})
 COLUMNS = leaves(n="int", m="int", x="float", y="float", s="text", t="text")
 TYPES = {"n": pa.int64(), "m": pa.int64(), "x": pa.float64(), "y": pa.float64(), "s": pa.string(), "t": pa.string()}
-FIELDS = (Field("time", "int"), *(Field(name, kind) for kind in COLUMNS for name in (e.ours for e in COLUMNS[kind])))
+FIELDS = (
+    Field("time", "timestamp(s)"),
+    *(Field(name, kind) for kind in COLUMNS for name in (e.ours for e in COLUMNS[kind])),
+)
 STREAM = stream(fields=FIELDS, format="arrow", adhoc_retention=3600.0)
 OF = {"int": st.sampled_from(INTS), "float": st.sampled_from(FLOATS), "text": st.sampled_from(TEXTS)}
 NO_TYPE = "has no type"  # of an expression in which nothing but NULL stands

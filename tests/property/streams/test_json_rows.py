@@ -14,13 +14,19 @@ from springline.spark_jobs.streaming.runtime.message import Message, MessageBatc
 from springline.spark_jobs.streaming.sources.decoder import rows_of
 from springline.spark_jobs.streaming.sources.errors import InvalidFormatError
 from springline.spark_jobs.streaming.sources.format import open_format
-from springline.spark_jobs.streaming.sources.layout import FieldType, Layout
+from springline.spark_jobs.streaming.sources.layout import Layout
 
-FIELDS: dict[str, FieldType] = {"n": "int", "user.id": "int", "user.at.zip": "text", "user.name": "text", "x": "float"}
+FIELDS: dict[str, str] = {
+    "n": "int", "user.id": "int", "user.at.zip": "text", "user.name": "text", "x": "float", "tags[0]": "int",
+    "tags[2]": "int", "rows[1].id": "int", "rows[1].sizes[0]": "float",
+}  # fmt: skip
 Pairs = list[tuple[str, Any]]  # an object, of which names may occur twice
-_INNER = {"user": "user.", "user.at": "user.at."}
+_INNER = {"user": "user.", "user.at": "user.at.", "rows[1]": "rows[1]."}
+_LISTS = {"tags": (0, 2), "rows": (1,), "rows[1].sizes": (0,)}
 
-NAMES = st.sampled_from(["n", "user", "id", "at", "zip", "name", "x", "user.id", "other", "é", 'a"b', "u" * 40])
+NAMES = st.sampled_from(
+    ["n", "user", "id", "at", "zip", "name", "x", "user.id", "other", "tags", "rows", "sizes", "é", 'a"b', "u" * 40]
+)
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(-20, 20), st.integers(-(1 << 65), 1 << 65), st.floats(allow_nan=False),
     st.sampled_from(["", "a", "é\t\"\\🌍", "x" * 31, "x" * 32, "x" * 70, "12", "NaN"]),
@@ -35,8 +41,13 @@ USERS = st.lists(  # what is like rows: often the same names in the same order
     st.tuples(st.sampled_from(["id", "name", "at", "other"]), st.one_of(SCALARS, st.just([("zip", "10115")]))),
     max_size=4,
 )
+ITEMS = st.lists(
+    st.none() | st.lists(st.tuples(st.sampled_from(["id", "sizes", "other"]), st.one_of(SCALARS, LISTS)), max_size=3),
+    max_size=4,
+)
 ROWS = st.one_of(
     OBJECTS,
+    st.tuples(LISTS, ITEMS, SCALARS).map(lambda of: [("tags", of[0]), ("o", of[2]), ("rows", of[1])]),
     st.tuples(st.integers(0, 9), SCALARS, USERS).map(
         lambda of: [("n", of[0]), ("o", of[1]), ("user", of[2]), ("x", 1)]
     ),
@@ -68,6 +79,12 @@ def expected(pairs: Pairs) -> dict[str, Any] | None:
                 paths.add(path)
                 if isinstance(value, list) and is_object(value):
                     visit(value, _INNER[path])
+            elif path in _LISTS and path.count(".") == prefix.count("."):
+                is_list = isinstance(value, list) and not is_object(value)
+                fits &= path not in paths and (value is None or is_list)
+                paths.add(path)
+                if is_list:
+                    visit([(f"{path}[{k}]", value[k]) for k in _LISTS[path] if k < len(value)], "")
             elif path in FIELDS and (not prefix or "." not in name):
                 fits &= path not in paths and is_of(FIELDS[path], value)
                 paths.add(path)
@@ -85,7 +102,7 @@ def is_object(value: Sequence[Any]) -> bool:
     return not value or isinstance(value[0], tuple)
 
 
-def is_of(kind: FieldType, value: Any) -> bool:
+def is_of(kind: str, value: Any) -> bool:
     """Whether a value may be in a field of that type."""
     if value is None:
         return True
@@ -115,7 +132,7 @@ def test_rows_are_those_of_another_parser(rows: list[tuple[Pairs, str, bool]], d
 
 def test_a_field_of_a_field_is_refused() -> None:
     """A value is an object or it is none."""
-    with pytest.raises(InvalidFormatError, match=r"user\.id is a field of the object user, which is a field itself"):
+    with pytest.raises(InvalidFormatError, match=r"user\.id is a part of user, which is a field itself"):
         open_format(Layout("json", {"user.id": "int", "user": "text"}), [])
 
 

@@ -7,6 +7,7 @@ import re
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -20,7 +21,8 @@ from tests.support.decoding.windows_job import FIELDS, stream
 
 GOOD = (T, "x", "a", 1, 0.5)
 EARLIEST, LATEST = to_micros(stream().min_event_time), to_micros(stream().max_event_time)
-_NO_TIME = re.compile(r"time is (not a time in|outside)")
+_NO_TIME = re.compile(r"time is (NULL|outside)")
+_LEAST, _MOST = -62_135_596_800_000_000, 253_402_300_799_999_999  # microseconds: the years 1 to 9999
 _BLANKS = b" \t\r\n"
 
 
@@ -143,7 +145,7 @@ def _as_python_has_it(line: bytes, kinds: dict[str, str]) -> dict[str, Any] | No
         return None
     row = {name: parsed.get(name) for name in kinds}
     for name, value in row.items():
-        fits = {"int": int, "float": (int, float), "text": str}[kinds[name]]
+        fits = {"int": int, "float": (int, float), "timestamp(s)": (int, float), "text": str}[kinds[name]]
         if value is None:
             continue
         if kinds[name] == "float" and value in ("NaN", "Infinity", "-Infinity"):
@@ -152,6 +154,13 @@ def _as_python_has_it(line: bytes, kinds: dict[str, str]) -> dict[str, Any] | No
             return None
         if kinds[name] == "int" and not -(2**63) <= value < 2**63:
             return None
+        if name == "time":
+            if value != value or abs(value) > 1e12:
+                return None
+            micros = round(Decimal(repr(value)) * 1_000_000)
+            if not _LEAST <= micros <= _MOST:
+                return None
+            row[name] = micros / 1e6
         if kinds[name] == "float":
             row[name] = float(value) if value == value else None
     return row

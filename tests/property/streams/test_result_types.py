@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from decimal import Decimal
 from itertools import count
 from typing import Any
 
@@ -19,7 +20,7 @@ from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.runtime.encoding import encode_results
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import Output, State
-from springline.spark_jobs.streaming.sql.expressions import ARROW
+from springline.spark_jobs.streaming.sources.field_types import arrow_type
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 from springline.spark_jobs.streaming.windows.sink.parquet import ResultWriter, sink_stage
 from springline.spark_jobs.streaming.windows.sink.query import query_results
@@ -34,8 +35,12 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "float": FLOATS,
     "text": st.sampled_from(["", "1", "true", "Infinity", "NaN", "2013-01-01"])
     | st.text(st.characters(max_codepoint=0xFF)),
-    "bool": st.booleans(),
-    "time": st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC)),
+    "boolean": st.booleans(),
+    "date": st.dates(),
+    "bytes": st.binary(max_size=5),
+    "decimal(18, 2)": st.decimals(-(10**15), 10**15, places=2),
+    "decimal(18, 18)": st.decimals(-Decimal("0.9"), Decimal("0.9"), places=18),
+    "timestamp": st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC)),
 }
 
 
@@ -47,7 +52,7 @@ def emitted(draw: st.DrawFn, query: str) -> pa.RecordBatch:
     )
     rows = draw(st.integers(1, 3))
     columns = {
-        name: pa.array(draw(st.lists(VALUES[kind] | st.none(), min_size=rows, max_size=rows)), ARROW[kind])
+        name: pa.array(draw(st.lists(VALUES[kind] | st.none(), min_size=rows, max_size=rows)), arrow_type(kind))
         for name, kind in kinds.items()
     }
     batch = pa.record_batch({"query": [query] * rows, **columns})

@@ -34,7 +34,7 @@ EVENTS = st.lists(
     st.tuples(st.sampled_from(["die", "die", "lose states", "add", "remove"]), st.integers(0, 80)), max_size=5
 )
 RING_EVENTS = st.lists(st.tuples(st.sampled_from(["die", "die", "add", "remove"]), st.integers(0, 60)), max_size=4)
-STREAM = Stream("w", (Field("t", "float"), Field("k", "text")), "t", lateness=1.0, max_future_skew=None)
+STREAM = Stream("w", (Field("t", "timestamp(s)"), Field("k", "text")), "t", lateness=1.0, max_future_skew=None)
 QUERIES = {"q": "SELECT k, count(*) AS n FROM w GROUP BY k WINDOWING 5 s"}
 BEGIN = 1_600_000_000.5  # seconds since 1970
 PLAIN: Wrap = lambda stage, step: step  # noqa: E731

@@ -48,7 +48,7 @@ PARTITIONS = 3  # of which one mapper reads two
 ROWS = [f"{1_000_000_000 + i / 10},{'abc'[i % 3]},{i}\n" for i in range(240)]
 STREAM = Stream(
     "S",
-    (Field("time", "float"), Field("key", "text"), Field("n", "int")),
+    (Field("time", "timestamp(s)"), Field("key", "text"), Field("n", "int")),
     "time",
     idle_timeout=5.0,
     max_future_skew=None,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ QUERIES = {
 }
 _STAGE = Stage("map", "step", "source", job="job", results="results", dead_letters="dead")
 _SIZE = struct.Struct("<I")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass
@@ -63,7 +65,12 @@ def decode(form: str, values: Sequence[bytes], *, windows: bool = False) -> Deco
     row_format = open_format(source.layout, NAMES)
     table, dead = rows_of(row_format, batches_of(messages))
     table.validate(full=True)
-    decoded = Decoded(table.to_pylist(), _dead_letters(dead))
+    micros = table.column("time").cast(pa.int64()).to_pylist()
+    rows = [
+        {**row, "time": None if time is None else time / 1e6}
+        for row, time in zip(table.to_pylist(), micros, strict=True)
+    ]
+    decoded = Decoded(rows, _dead_letters(dead))
     for chunk in row_format.chunks(batches_of(messages), []):
         for row in chunk.source_rows:
             (letter,) = chunk.source.dead_letters(chunk.source_rows[chunk.source_rows == row], lambda row, place: "")
@@ -115,7 +122,7 @@ def _route(source: RelationSource, messages: Sequence[Message], decoded: Decoded
     for batch in output.buffers[0]:
         for row in RoutedBatch.read(arrow_bytes(batch)).tuples.to_pylist():
             time = row["time"]
-            micros = None if time is None or abs(time) > 1e12 else round(time * 1e6)
+            micros = None if time is None else (time - _EPOCH) // timedelta(microseconds=1)
             decoded.joined.append((micros, *(row[name] for name in NAMES[1:])))
     decoded.joined_dead = _dead_letters(output.dead_letters)
 

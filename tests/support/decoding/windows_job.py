@@ -20,7 +20,7 @@ from springline.spark_jobs.streaming.windows.reducer import Reducer
 from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 
 FIELDS = (
-    *(Field("time", "float"), Field("sip", "text"), Field("kind", "text")),
+    *(Field("time", "timestamp(s)"), Field("sip", "text"), Field("kind", "text")),
     *(Field("bytes", "int"), Field("load", "float")),
 )
 SOON = 3_600.0  # no test's time reaches so far

@@ -32,7 +32,7 @@ from springline.spark_jobs.streaming.join.wire import (
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from springline.spark_jobs.streaming.runtime.message import Message
 from springline.spark_jobs.streaming.runtime.step import EndedRound, Input, Output, Round, State
-from springline.spark_jobs.streaming.sql.expressions import ARROW
+from springline.spark_jobs.streaming.sources.field_types import arrow_type
 
 COPIES = "j.copies"
 SMALL = Shape(segment=400, fanout=2, garbage=4)  # so that a few tuples make several segments
@@ -42,7 +42,7 @@ Store = Callable[[JoinSide, int, int], int]  # by side, key and seq: the unit th
 
 def rows_of(relation: Relation, rows: Sequence[Row]) -> pa.RecordBatch:
     """Rows as a batch."""
-    schema = pa.schema([(name, ARROW[kind]) for name, kind in relation.fields.items()])
+    schema = pa.schema([(name, arrow_type(kind)) for name, kind in relation.fields.items()])
     return pa.RecordBatch.from_pylist([dict(row) for row in rows], schema=schema)
 
 

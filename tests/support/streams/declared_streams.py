@@ -53,7 +53,7 @@ backpressure = "predictive"
 [ticks.stream]
 time = "time"
 adhoc_retention = 3600.0
-fields = [["time", "float"], ["sip", "text"], ["kind", "text"], ["bytes", "int"], ["load", "float"]]
+fields = [["time", "timestamp(s)"], ["sip", "text"], ["kind", "text"], ["bytes", "int"], ["load", "float"]]
 [ticks.queries]
 kinds = "{SQL}"
 

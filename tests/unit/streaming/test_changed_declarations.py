@@ -15,7 +15,7 @@ from springline.spark_jobs.streaming.jobs import read_job
 from springline.spark_jobs.streaming.windows.registry_file import read_registry
 from tests.support.streams.declarations import join_sides, written
 
-STREAM = '[job.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
+STREAM = '[job.stream]\ntime = "t"\nfields = [["t", "timestamp(s)"], ["k", "text"]]\n'
 QUERY = '[job.queries]\nq = "SELECT k, count(*) AS n FROM job GROUP BY k WINDOWING 5 s"\n'
 JOIN = '[job]\nkind = "join"\non = "{on}"\nparallelism = 2\nttl = {ttl}\n' + join_sides("job", "one", "two")
 

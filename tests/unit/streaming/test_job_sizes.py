@@ -17,7 +17,7 @@ from springline.testing.memory_log import MemoryLog
 from tests.support.streams.declarations import join_sides, written
 
 SIDES = join_sides("job", "one", "two")
-STREAM = '[job.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
+STREAM = '[job.stream]\ntime = "t"\nfields = [["t", "timestamp(s)"], ["k", "text"]]\n'
 MAX_ACKERS = "[job.tracking]\nmax_ackers = {}\n"
 
 

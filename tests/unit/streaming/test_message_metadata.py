@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -13,14 +15,14 @@ from springline.spark_jobs.streaming.runtime.message import Headers, Message, Me
 from springline.spark_jobs.streaming.runtime.step import Input, Round, State
 from springline.spark_jobs.streaming.sources.decoder import rows_of
 from springline.spark_jobs.streaming.sources.format import open_format
-from springline.spark_jobs.streaming.sources.layout import FieldType, Layout, fault_of_fields
+from springline.spark_jobs.streaming.sources.layout import Layout, fault_of_fields
 from springline.spark_jobs.streaming.sources.schema import Field
 from springline.spark_jobs.streaming.windows.mapper import Mapper
 from tests.support.decoding.windows_job import csv, registry, stream
 
-FIELDS: dict[str, FieldType] = {
+FIELDS: dict[str, str] = {
     "_key": "text", "word": "text", "_headers.n": "int", "_headers.trace": "text", "_partition": "int",
-    "_offset": "int", "_timestamp": "int",
+    "_offset": "int", "_timestamp": "timestamp",
 }  # fmt: skip
 
 
@@ -31,6 +33,11 @@ def read(messages: Sequence[Message], names: Sequence[str] = tuple(FIELDS), topi
     apart, dead_alone = rows_of(opened, [MessageBatch.of([message]) for message in messages])
     assert table.to_pylist() == apart.to_pylist() and dead == dead_alone
     return table.to_pylist(), [(letter.offset, letter.reason) for letter in dead]
+
+
+def at(seconds: float) -> datetime:
+    """A time in seconds since 1970."""
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 def test_every_row_of_a_message_has_what_is_beside_it() -> None:
@@ -44,14 +51,15 @@ def test_every_row_of_a_message_has_what_is_beside_it() -> None:
     ]
     rows, dead = read(messages)
     first = {
-        "_key": "k\u00fc", "_headers.n": -7, "_headers.trace": "new", "_partition": 4, "_offset": 3, "_timestamp": 1500
+        "_key": "k\u00fc", "_headers.n": -7, "_headers.trace": "new", "_partition": 4, "_offset": 3,
+        "_timestamp": at(1.5),
     }  # fmt: skip
     nothing = dict.fromkeys(FIELDS) | {"_partition": 4}
     assert rows == [
         {**first, "word": "a"},
         {**first, "word": "b"},
-        {**nothing, "word": "c", "_key": "", "_headers.trace": "", "_offset": 9, "_timestamp": 2250},
-        {**nothing, "word": "d", "_offset": 10, "_timestamp": 3000},
+        {**nothing, "word": "c", "_key": "", "_headers.trace": "", "_offset": 9, "_timestamp": at(2.25)},
+        {**nothing, "word": "d", "_offset": 10, "_timestamp": at(3.0)},
     ]
     assert dead == []
     assert read(messages, ["_offset"], topics=2)[0] == [{"_offset": each} for each in (3, 3, 9, 10)]
@@ -91,15 +99,36 @@ def test_headers_that_are_none_are_as_if_there_were_none(damage: bytes) -> None:
     assert table.column("_headers.n").to_pylist() == [None] and not dead
 
 
-@pytest.mark.parametrize(
-    ("unit", "kind", "value"),
-    [("s", "int", 1), ("s", "float", 1.5), ("ms", "int", 1500), ("us", "int", 1_500_000), ("ns", "int", 1_500_000_000)],
-)
-def test_the_timestamp_as_event_time_is_in_its_unit(unit: Any, kind: FieldType, value: float) -> None:
-    """Of any other field it is milliseconds."""
-    fields: dict[str, FieldType] = {"word": "text", "_timestamp": kind}
-    messages = [Message(1, b"a", 1.5)]
-    assert read(messages, ["_timestamp"], fields=fields, time="_timestamp", unit=unit)[0] == [{"_timestamp": value}]
+def test_a_timestamp_that_is_none_is_null_or_a_dead_letter() -> None:
+    """A record may have none, and a producer may write any number."""
+    fields = {"word": "text", "_timestamp": "timestamp"}
+    messages = [Message(1, b"a", -0.001), Message(2, b"b", 0.25), Message(3, b"c", 1e14)]
+    rows, dead = read(messages, ["_timestamp"], fields=fields)
+    assert rows == [{"_timestamp": None}, {"_timestamp": at(0.25)}]
+    assert dead == [(3, "row 1: _timestamp is no timestamp")]
+
+
+def test_a_key_and_headers_have_any_type() -> None:
+    """As text; bytes are as they are."""
+    fields = {
+        "_key": "bytes", "_headers.f": "float", "_headers.b": "boolean", "_headers.d": "date",
+        "_headers.p": "decimal(4, 2)", "_headers.t": "timestamp(ms)", "word": "text",
+    }  # fmt: skip
+    contents = {"f": b"1e3", "b": b"true", "d": b"2013-01-31", "p": b"12.5", "t": b"1500"}
+    messages = [
+        Message(1, b"a", headers=Headers(list(contents.items())), key=b"\xff\0"),
+        *(Message(2, b"b", headers=Headers([*contents.items(), (name, b"x")])) for name in contents),
+        Message(3, b"c", headers=Headers([("f", b"nan")])),
+    ]
+    rows, dead = read(messages, list(fields), fields=fields)
+    assert rows == [
+        {"_key": b"\xff\0", "_headers.f": 1000.0, "_headers.b": True, "_headers.d": date(2013, 1, 31),
+         "_headers.p": Decimal("12.50"), "_headers.t": at(1.5), "word": "a"},
+        {**dict.fromkeys(fields), "word": "c"},
+    ]  # fmt: skip
+    assert sorted(dead) == sorted(
+        (2, f"row 1: _headers.{name} is no {fields[f'_headers.{name}']}") for name in contents
+    )
 
 
 @pytest.mark.parametrize(("name", "kind"), [("_key", "int"), ("_offset", "text"), ("_timestamp", "text")])
@@ -110,8 +139,8 @@ def test_a_type_that_it_cannot_have_is_refused(name: str, kind: str) -> None:
 
 def test_windows_group_by_a_key_and_by_the_time_of_records() -> None:
     """Which lie beside the values."""
-    fields = (("_key", "text"), ("n", "int"), ("_headers.kind", "text"), ("_timestamp", "int"))
-    of = stream(fields=tuple(Field(*each) for each in fields), time="_timestamp", time_format="ms", min_event_time=0.0)
+    fields = (("_key", "text"), ("n", "int"), ("_headers.kind", "text"), ("_timestamp", "timestamp"))
+    of = stream(fields=tuple(Field(*each) for each in fields), time="_timestamp", min_event_time=0.0)
     sql = "SELECT _key, _headers.kind AS kind, sum(n) AS total FROM S GROUP BY _key, _headers.kind WINDOWING 60 s"
     headers = Headers([("kind", b"x")])
     messages = [

@@ -27,7 +27,7 @@ from springline.testing.memory_log import MemoryLog
 from tests.support.commands import invoke
 from tests.support.streams.declared_streams import save_states
 
-STREAM = 'time = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
+STREAM = 'time = "t"\nfields = [["t", "timestamp(s)"], ["k", "text"]]\n'
 DECLARED = f"""
 [ticks]
 topic = "clock"

@@ -22,7 +22,7 @@ from springline.spark_jobs.streaming.windows.queryable import queryable_job_of
 from springline.spark_jobs.streaming.windows.registry_file import change_registry, read_registry
 from tests.support.streams.declarations import written
 
-STREAM = '[a.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
+STREAM = '[a.stream]\ntime = "t"\nfields = [["t", "timestamp(s)"], ["k", "text"]]\n'
 
 WORD_COUNT = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
 TRACKED = f"{WORD_COUNT}[words.tracking]\n"
@@ -87,7 +87,10 @@ def test_of_many_jobs_those_that_may_have_been_meant_are_named(tmp_path: Path) -
         (f'[a]\ntopic = "t"\nstart_from = "now"\n{STREAM}', 'start_from = \'now\'; expected "earliest" or "latest"'),
         (f'[A]\ntopic = "t"\n{STREAM}', "small letters"),
         (f'[a]\ntopic = "t"\nsink = "csv"\n{STREAM}', 'sink = \'csv\'; expected "" or "parquet"'),
-        ('[a]\ntopic = "t"\n[a.stream]\ntime = "x"\nfields = [["t", "float"]]\n', "its time, 'x', is not one of"),
+        (
+            '[a]\ntopic = "t"\n[a.stream]\ntime = "x"\nfields = [["t", "timestamp(s)"]]\n',
+            "its time, 'x', is not one of",
+        ),
         ("words = 3\n", "expected a table, got 3"),
         (
             '[words]\nkind = "joins"\ntopic = "t"\n',

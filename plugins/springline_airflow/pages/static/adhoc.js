@@ -71,7 +71,7 @@ export function adHocPart(job) {
 }
 
 function timesOf({ columns }) {
-  return columns.filter(({ type }) => type === "time").map(({ name }) => name);
+  return columns.filter(({ type }) => type === "timestamp").map(({ name }) => name);
 }
 
 function covers({ begin, end }) {

@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from springline.spark_jobs.streaming.join.condition.predicate import Names
 from springline.spark_jobs.streaming.join.wire import JoinSide, KeyBand
+from springline.spark_jobs.streaming.sources.field_types import is_stored_as_number, scale_of
 from springline.spark_jobs.streaming.sql.evaluation import is_int
 from springline.spark_jobs.streaming.sql.expressions import Expression
 
@@ -70,14 +71,22 @@ class KeyComparison:
     condition: Expression = field(compare=False)
 
     @property
-    def is_number(self) -> bool:
-        """Whether its keys can be ordered numbers."""
-        return {self.left.type, self.right.type} <= {"int", "float"}
+    def has_order(self) -> bool:
+        """Whether its keys can be ordered as 64-bit numbers."""
+        return self.is_int or all(map(_is_number, (self.left, self.right)))
 
     @property
     def is_int(self) -> bool:
-        """Whether it compares integers."""
-        return {self.left.type, self.right.type} == {"int"}
+        """Whether it compares values of one type that lie in columns as integers."""
+        kinds = {self.left.type, self.right.type}
+        return len(kinds) == 1 and (
+            kinds == {"boolean"} or (kinds != {"float"} and all(map(is_stored_as_number, kinds)))
+        )
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the order of its keys is that of the values; decimals may be the same double as another number."""
+        return self.is_int or "float" in (self.left.type, self.right.type)
 
 
 def key_comparison(names: Names, condition: Expression, text: str) -> KeyComparison | None:
@@ -86,6 +95,8 @@ def key_comparison(names: Names, condition: Expression, text: str) -> KeyCompari
     if type(node) not in _KEY_BANDS:
         return None
     first, second = (names.check_types(part, text) for part in (node.this, node.expression))
+    if {first.type, second.type} == {"date", "timestamp"}:
+        first, second = (names.check_types(_as_timestamp(each.node), text) for each in (first, second))
     key_band = _KEY_BANDS[type(node)]
     if "null" in (first.type, second.type):
         return None
@@ -149,7 +160,7 @@ def _inequality_bounds(
     lefts, rights = by_side[JoinSide.LEFT], by_side[JoinSide.RIGHT]
     if not lefts or not rights or len(lefts) + len(rights) < len(parts) or not math.isfinite(constant):
         return None
-    if {term.type for _, term in parts} - {"int", "float"}:
+    if not all(_is_number(term) for _, term in parts):
         return None
     is_exact = isinstance(constant, int) and all(term.type == "int" for _, term in parts)
     turned = rights[0][0]  # so that the first term of the right side is positive
@@ -199,6 +210,14 @@ def _number(node: exp.Expr) -> Number | None:
     if isinstance(node, exp.Literal) and not node.is_string:
         return int(node.this) if is_int(node.this) else float(node.this)
     return None
+
+
+def _as_timestamp(node: exp.Expr) -> exp.Expr:
+    return exp.Cast(this=node.copy(), to=exp.DataType.build("timestamp"))
+
+
+def _is_number(term: Expression) -> bool:
+    return term.type in ("int", "float") or scale_of(term.type) is not None
 
 
 def _bare(node: exp.Expr) -> exp.Expr:

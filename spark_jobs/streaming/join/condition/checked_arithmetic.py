@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from springline.spark_jobs.streaming.sources.field_types import stored
 from springline.spark_jobs.streaming.sql.arithmetic import as_numpy
 from springline.spark_jobs.streaming.sql.expressions import Expression
 
@@ -25,13 +26,16 @@ def is_true(condition: Expression, columns: Columns, rows: int) -> Mask:
     return np.asarray((pc.fill_null(values, False) if values.null_count else values).to_numpy(zero_copy_only=False))
 
 
-def ints(array: pa.Array) -> tuple[Ints, Mask]:
-    """Return integers, and a mask of those that are not null."""
+def ints(values: pa.Array) -> tuple[Ints, Mask]:
+    """Return values that lie in columns as integers, and a mask of those that are not null."""
+    array = stored(values)
     return as_numpy(array).astype(np.int64, copy=False), _valid(array)
 
 
 def floats(array: pa.Array) -> tuple[npt.NDArray[np.float64], Mask]:
     """Return numbers as doubles, with 0.0 for -0.0, and a mask of those that are not null."""
+    if pa.types.is_decimal(array.type):
+        return as_numpy(stored(array)) / 10.0**array.type.scale + 0.0, _valid(array)
     return as_numpy(array).astype(np.float64) + 0.0, _valid(array)
 
 

@@ -25,7 +25,8 @@ from springline.spark_jobs.streaming.join.condition.keys import JoinKeys
 from springline.spark_jobs.streaming.join.condition.predicate import Names, Relation, RelationSpec, conjuncts
 from springline.spark_jobs.streaming.join.errors import InvalidConditionError
 from springline.spark_jobs.streaming.join.wire import ACTION, KEY, SEQ, UNIT, JoinSide, KeyBand
-from springline.spark_jobs.streaming.sql.expressions import ARROW, Expression
+from springline.spark_jobs.streaming.sources.field_types import arrow_type, is_stored_as_number, sql_type, stored, typed
+from springline.spark_jobs.streaming.sql.expressions import Expression
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Condition:
     @property
     def schema(self) -> pa.Schema:
         """The columns of results."""
-        return pa.schema([(name, ARROW[expression.type]) for name, expression in self.outputs.items()])
+        return pa.schema([(name, arrow_type(expression.type)) for name, expression in self.outputs.items()])
 
     def fields(self, side: JoinSide) -> tuple[str, ...]:
         """Return the fields of a side that filters, keys, checks or results use; in their declared order."""
@@ -83,7 +84,8 @@ class Condition:
     def carried_schema(self, side: JoinSide) -> pa.Schema:
         """Return the columns of a tuple apart from its key and seq, by the full names of their fields (`l.name`).
 
-        A field that is the key itself is not among them.
+        Values are as `field_types.stored` returns them: 64-bit numbers and strings. A field that is the key itself is
+        not among them.
         """
         return self._carried_schemas[side]
 
@@ -95,7 +97,7 @@ class Condition:
         own = self.names.of(side)
         needed = self._carried(side) - {self.join_keys.field(side)}
         return pa.schema(
-            [(own.full_name(n), ARROW[kind]) for n, kind in own.fields.items() if own.full_name(n) in needed]
+            [(own.full_name(n), _stored_type(kind)) for n, kind in own.fields.items() if own.full_name(n) in needed]
         )
 
     def tuple_schema(self, side: JoinSide) -> pa.Schema:
@@ -121,11 +123,11 @@ class Condition:
     def carried(self, side: JoinSide, rows: pa.RecordBatch) -> list[pa.Array]:
         """Return the carried columns of rows, as `carried_schema` orders them."""
         columns = self._columns(side, rows)
-        return [columns[name] for name in self.carried_schema(side).names]
+        return [stored(columns[name]) for name in self.carried_schema(side).names]
 
     def residual(self, left: Columns, right: Columns) -> Mask:
         """Return a mask of the candidate pairs that pass the checks; the columns are those of `checked_columns`."""
-        columns = {**left, **right}
+        columns = self._typed({**left, **right})
         rows = len(next(iter(columns.values()), ()))
         mask = np.ones(rows, np.bool_)
         for condition in self.checks:
@@ -142,7 +144,7 @@ class Condition:
 
     def output(self, left: Columns, right: Columns, rows: int, query: str) -> pa.RecordBatch:
         """Return pairs as results of a query, from the columns of `output_columns`."""
-        columns = {**left, **right}
+        columns = self._typed({**left, **right})
         arrays = [expression.values(columns, rows) for expression in self.outputs.values()]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema.with_metadata({"query": query}))
 
@@ -161,6 +163,14 @@ class Condition:
         """The inverse of `as_json`; raises `DecodeError`, and the errors of `of`."""
         spec = from_json_value(ConditionSpec, raw, "the condition of a join")
         return Condition.of(spec.left.relation, spec.right.relation, spec.where, spec.select)
+
+    def _typed(self, columns: Columns) -> Columns:
+        """Return stored columns in the types of their fields."""
+        return {name: typed(column, self._types[name]) for name, column in columns.items()}
+
+    @cached_property
+    def _types(self) -> Mapping[str, str]:
+        return self.names.types
 
     def _stored(self, side: JoinSide, expressions: Iterable[Expression]) -> Mapping[str, str]:
         named = {name for expression in expressions for name in expression.columns} & self._carried(side)
@@ -187,9 +197,17 @@ class Condition:
         """The fields of each side with their full names and types."""
         sides = {side: self.names.of(side) for side in JoinSide}
         return {
-            side: [(name, own.full_name(name), ARROW[own.fields[name]]) for name in self.fields(side)]
+            side: [(name, own.full_name(name), arrow_type(own.fields[name])) for name in self.fields(side)]
             for side, own in sides.items()
         }
+
+
+def _stored_type(declared: str) -> pa.DataType:
+    """Return the type of the values of a field in tuples."""
+    kind = sql_type(declared)
+    if kind == "float":
+        return pa.float64()
+    return pa.int64() if is_stored_as_number(kind) or kind == "boolean" else pa.string()
 
 
 @dataclass(frozen=True, slots=True)

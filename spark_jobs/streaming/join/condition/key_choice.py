@@ -56,10 +56,10 @@ def _merge_bounds(all_bounds: Iterable[DifferenceBounds]) -> Iterable[Difference
 
 def _equality(pairings: Sequence[KeyComparison]) -> Iterator[KeyChoice]:
     equal = [each for each in pairings if each.key_band.is_equality]
-    if len(equal) == 1 and equal[0].is_number:
+    if len(equal) == 1 and equal[0].has_order:
         (only,) = equal
         kind = IntegerKey if only.is_int else FloatKey
-        yield kind((only.left, only.right), only.key_band), (only.condition,)
+        yield kind((only.left, only.right), only.key_band), (only.condition,) if only.is_exact else ()
     elif equal:
         yield HashKey(tuple((each.left, each.right) for each in equal)), ()
 
@@ -83,5 +83,16 @@ def _orders(pairings: Sequence[KeyComparison], differences: Sequence[DifferenceB
             low, high = (None if bound is None else int(bound) for bound in (each.low, each.high))
             yield IntegerKey(each.ends, KeyBand(low, high)), each.conditions
     for pair in pairings:
-        if pair.is_number and not pair.is_int:
-            yield FloatKey((pair.left, pair.right), pair.key_band), (pair.condition,)
+        ends = (pair.left, pair.right)
+        if pair.is_int:
+            yield IntegerKey(ends, pair.key_band), (pair.condition,)
+        elif pair.has_order and pair.is_exact:
+            yield FloatKey(ends, pair.key_band), (pair.condition,)
+        elif pair.has_order:
+            yield FloatKey(ends, _with_equal(pair.key_band)), ()
+
+
+def _with_equal(band: KeyBand) -> KeyBand:
+    """Return the band with equal keys too: different values may have the same key."""
+    low = None if band.low is None else min(band.low, 0)
+    return KeyBand(low, None if band.high is None else max(band.high, 0))

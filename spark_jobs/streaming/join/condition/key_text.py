@@ -10,7 +10,8 @@ from springline.spark_jobs.streaming.join.condition.checked_arithmetic import wi
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.errors import InvalidKeyError
 from springline.spark_jobs.streaming.join.wire import JoinSide
-from springline.spark_jobs.streaming.sql.expressions import ARROW
+from springline.spark_jobs.streaming.sources.chunk import TextColumn, array_of, column_of, column_of_texts
+from springline.spark_jobs.streaming.sources.field_types import sql_type
 
 
 def key_columns(condition: Condition, side: JoinSide) -> Mapping[str, str]:
@@ -36,7 +37,9 @@ def key_of_texts(condition: Condition, side: JoinSide, texts: Sequence[str]) -> 
 
 
 def _typed(name: str, text: str, kind: str) -> pa.Array:
-    try:
-        return without_nan(pa.array([text]).cast(ARROW[kind]))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise InvalidKeyError(f"{text!r} is no value of the column {name}, which has the type {kind}") from None
+    texts = column_of(pa.array([text]))
+    assert isinstance(texts, TextColumn)
+    column, good = column_of_texts(texts, kind)
+    if not good.all():
+        raise InvalidKeyError(f"{text!r} is no value of the column {name}, which has the type {kind}")
+    return without_nan(array_of(column, sql_type(kind)))

@@ -43,7 +43,7 @@ class JoinKeys(Protocol):
 
 @dataclass(frozen=True)
 class IntegerKey:
-    """The key of an integer is the integer itself."""
+    """The key of an integer is the integer itself, that of a date, say, the integer that it lies in columns as."""
 
     ends: Ends
     key_band: KeyBand
@@ -122,17 +122,18 @@ class HashKey:
         hashes, valid = np.zeros(rows, np.uint64), np.ones(rows, np.bool_)
         for ends in self.pairs if rows else ():
             array = ends[side].values(columns, rows)
+            array = array.view(pa.string()) if pa.types.is_binary(array.type) else array
             if pa.types.is_string(array.type):
                 present = np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
                 _, offsets, data = array.buffers()
                 places = np.frombuffer(offsets, np.int32)[array.offset : array.offset + rows + 1]
                 text = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
                 mix_in_texts(hashes, places, text)
-            elif "float" in (ends[0].type, ends[1].type):
+            elif "float" in (kinds := (ends[0].type, ends[1].type)) or kinds[0] != kinds[1]:
                 numbers, present = floats(array)
                 mix_in(hashes, order_preserving_bits(numbers))
             else:
-                integers, present = ints(array.cast(pa.int64()))
+                integers, present = ints(array)
                 mix_in(hashes, integers)
             valid &= present
         return hashes.view(np.int64), valid

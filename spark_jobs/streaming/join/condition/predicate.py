@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from sqlglot import exp
 
 from springline.persistence.model.invisible_characters import find_invisible
 from springline.spark_jobs.streaming.join.errors import InvalidConditionError, InvalidRelationError
 from springline.spark_jobs.streaming.join.wire import JoinSide
+from springline.spark_jobs.streaming.sources.field_types import sql_type
 from springline.spark_jobs.streaming.sources.layout import fault_of_fields
 from springline.spark_jobs.streaming.sql.evaluation import parts_of
 from springline.spark_jobs.streaming.sql.expressions import (
@@ -23,9 +23,8 @@ from springline.spark_jobs.streaming.sql.expressions import (
     check_expression,
     column_of_path,
     normalize,
-    path_of,
 )
-from springline.spark_jobs.streaming.sql.operations import Scope, Type
+from springline.spark_jobs.streaming.sql.operations import Scope, Type, path_of
 from springline.spark_jobs.streaming.sql.text import Refusal, SqlText
 
 _SHOWN = 200  # characters of a text in an error
@@ -36,7 +35,7 @@ class Relation:
     """One side of a join: its alias in the predicate, and the types of its fields."""
 
     alias: str
-    fields: Mapping[str, Type]
+    fields: Mapping[str, str]
 
     def __post_init__(self) -> None:
         """Raises `InvalidRelationError`."""
@@ -56,7 +55,7 @@ class Relation:
         """Build from ordered names with types; raises `InvalidRelationError`, also for duplicate names."""
         if fault := fault_of_fields(fields):
             raise InvalidRelationError(f"side {alias!r}: {fault}")
-        return Relation(alias, cast(Mapping[str, Type], dict(fields)))
+        return Relation(alias, dict(fields))
 
     @property
     def spec(self) -> RelationSpec:
@@ -95,9 +94,9 @@ class Names:
 
     @property
     def types(self) -> dict[str, Type]:
-        """The types of all fields, by full name."""
+        """The types of all fields in SQL, by full name."""
         sides = (self.left, self.right)
-        return {side.full_name(name): kind for side in sides for name, kind in side.fields.items()}
+        return {side.full_name(name): sql_type(kind) for side in sides for name, kind in side.fields.items()}
 
     def sides(self, expression: Expression) -> frozenset[JoinSide]:
         """Return the sides whose fields an expression uses."""
@@ -129,7 +128,7 @@ class Names:
         if not sides:
             sides = [side for side in (self.left, self.right) if path in side.fields or "." not in path]
             alias, name = "", path
-        if isinstance(column, exp.Dot) and not any(name in side.fields for side in sides):
+        if isinstance(column, exp.Dot | exp.Bracket) and not any(name in side.fields for side in sides):
             return column  # the column in it is none either
         if not sides:
             called = path.rpartition(".")[0]
@@ -152,7 +151,7 @@ def _refusal(text: str) -> Refusal:
 def conjuncts(names: Names, text: str) -> tuple[Expression, ...]:
     """Return the conditions that a predicate joins by AND; BETWEEN is two. Raises `InvalidConditionError`."""
     predicate = names.parse(text, "one condition, such as l.custkey = r.custkey")
-    if names.check_types(predicate, text).type != "bool":
+    if names.check_types(predicate, text).type != "boolean":
         raise InvalidConditionError(text, "it is not a condition; write one, such as l.custkey = r.custkey")
     return tuple(names.check_types(part, text) for part in _conjunct_nodes(names, predicate, text))
 

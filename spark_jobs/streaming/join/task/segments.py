@@ -199,7 +199,7 @@ def bytes_of(batch: pa.RecordBatch) -> int:
 
 
 def _bytes_of(column: pa.Array) -> int:
-    if pa.types.is_string(column.type):
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
         places = column.buffers()[1]
         if not len(column):
             return 0

@@ -17,6 +17,7 @@ from springline.spark_jobs.streaming.kernels.sums import (
     keep_max,
     keep_min,
 )
+from springline.spark_jobs.streaming.sources.field_types import is_stored_as_number
 from springline.spark_jobs.streaming.windows.aggregation.dictionary import DictionaryEncoder
 from springline.spark_jobs.streaming.windows.aggregation.sketches import sketches_of
 from springline.spark_jobs.streaming.windows.measures import ROWS, Measure, remainder_column
@@ -53,7 +54,7 @@ class Accumulators:
                 values = encoder.codes(measure.argument)
                 counted_groups = np.where(values > 0, groups, np.int32(-1))
                 self._pairs[measure.name].codes(counted_groups, values, count, int(values.max(initial=0)))
-            elif measure.kind == "count" and measure.argument.type not in ("int", "float"):
+            elif measure.kind == "count" and not is_stored_as_number(measure.argument.type):
                 self._count(measure.name, groups, encoder.codes(measure.argument) > 0)
             else:
                 self._add_numbers(measure, groups, encoder)

@@ -32,8 +32,9 @@ from springline.spark_jobs.streaming.sources.chunk import (
     TextColumn,
     column_of,
 )
+from springline.spark_jobs.streaming.sources.field_types import arrow_type, is_stored_as_number, typed
 from springline.spark_jobs.streaming.sources.schema import Stream
-from springline.spark_jobs.streaming.sql.expressions import ARROW, Expression, canonical_sql
+from springline.spark_jobs.streaming.sql.expressions import Expression, canonical_sql
 
 _Table = TypeVar("_Table", TextTable, NumberTable)
 _BOOL_HASHES = np.array([3, 1, 2], np.uint64)
@@ -49,7 +50,7 @@ class DictionaryEncoder:
     """Values and codes of expressions; `begin` moves on to the next chunk."""
 
     def __init__(self, stream: Stream) -> None:
-        self._stream = stream
+        self._kinds = stream.sql_types
         self._tables: dict[str, TextTable | NumberTable] = {}
         self._by_text: dict[str, Codes] = {}
         self._types: dict[str, str] = {}
@@ -67,7 +68,7 @@ class DictionaryEncoder:
         self._codes, self._arrays, self._numbers, self._groups = {}, {}, {}, {}
 
     def numbers(self, expression: Expression) -> NumberColumn:
-        """Return the values of a numeric expression."""
+        """Return the values of an expression that lies in columns as numbers."""
         numbers = self._numbers.get(expression.sql)
         if numbers is None:
             plain = self._plain_column(expression)
@@ -121,40 +122,40 @@ class DictionaryEncoder:
 
     def values(self, expression: Expression) -> pa.Array:
         """Return the value of each code."""
-        if expression.type == "bool":
+        if expression.type == "boolean":
             return _bools()
         table = self._tables.get(expression.sql)
         if isinstance(table, TextTable):
-            return table.texts()
+            return typed(table.texts(), expression.type)
         if table is None:
-            return pa.nulls(1, ARROW[expression.type])
+            return pa.nulls(1, arrow_type(expression.type))
         numbers = table.numbers()
         plain = numbers.view(np.float64) if expression.type == "float" else numbers
-        return pa.array(plain, mask=np.arange(plain.size) == 0)
+        return typed(pa.array(plain, mask=np.arange(plain.size) == 0), expression.type)
 
     def hashes(self, expression: Expression) -> UInt64s:
         """Return a hash of the value of each code."""
-        if expression.type == "bool":
+        if expression.type == "boolean":
             return _BOOL_HASHES
         table = self._tables.get(expression.sql)
         return table.hashes() if table is not None else TextTable().hashes()
 
     def size(self, expression: Expression) -> int:
         """Return how many codes an expression has so far, including the code of null."""
-        return 3 if expression.type == "bool" else len(self._tables[expression.sql]) + 1
+        return 3 if expression.type == "boolean" else len(self._tables[expression.sql]) + 1
 
     def sizes(self) -> dict[str, int]:
         """Return how many codes each expression has that rows were grouped by, including the code of null."""
-        sizes = {name: 3 if kind == "bool" else len(self._tables[name]) + 1 for name, kind in self._types.items()}
+        sizes = {name: 3 if kind == "boolean" else len(self._tables[name]) + 1 for name, kind in self._types.items()}
         return dict(sorted(sizes.items()))
 
     def _encode(self, expression: Expression) -> Codes:
         plain = self._plain_column(expression)
-        if isinstance(plain, TextColumn | DictionaryColumn) and expression.type == "text":
+        if isinstance(plain, TextColumn | DictionaryColumn):
             return self._text_codes(expression.sql, plain)
         if self._is_over_one_text(expression):
             return self._codes_by_text(expression)
-        if expression.type in ("int", "float"):
+        if is_stored_as_number(expression.type):
             return self._number_codes(expression.sql, self.numbers(expression))
         return self._result_codes(expression.sql, self._evaluate(expression), expression.type)
 
@@ -163,7 +164,7 @@ class DictionaryEncoder:
         return self._chunk.columns.get(expression.node.name) if isinstance(expression.node, exp.Column) else None
 
     def _is_over_one_text(self, expression: Expression) -> bool:
-        if len(expression.columns) != 1 or expression.columns[0] == self._stream.time:
+        if len(expression.columns) != 1:
             return False
         return isinstance(self._chunk.columns.get(expression.columns[0]), TextColumn | DictionaryColumn)
 
@@ -181,14 +182,14 @@ class DictionaryEncoder:
         source, table = self._column_codes(column)
         codes = self._by_text.get(expression.sql, np.empty(0, np.int32))
         if codes.size < len(table) + 1:
-            texts = table.texts().slice(codes.size)
+            texts = typed(table.texts().slice(codes.size), self._kinds[column])
             results = expression.values({column: texts}, len(texts))
             codes = np.concatenate([codes, self._result_codes(expression.sql, results, expression.type)])
             self._by_text[expression.sql] = codes
         return codes[source]
 
     def _result_codes(self, name: str, results: pa.Array, kind: str) -> Codes:
-        if kind == "bool":
+        if kind == "boolean":
             flags = results.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int32)
             is_valid = results.is_valid().to_numpy(zero_copy_only=False)
             return np.where(is_valid, flags + 1, 0).astype(np.int32)
@@ -208,7 +209,7 @@ class DictionaryEncoder:
             texts = self._chunk.columns[column]
             assert isinstance(texts, TextColumn | DictionaryColumn)
             codes = self._codes[name] = self._text_codes(name, texts)
-            self._types[name] = "text"
+            self._types[name] = self._kinds[column]
         return codes, self._table(name, TextTable)
 
     def _evaluate(self, expression: Expression) -> pa.Array:
@@ -219,13 +220,12 @@ class DictionaryEncoder:
         for name in names:
             if name not in self._arrays:
                 column = self._chunk.columns[name]
-                if name == self._stream.time:
-                    self._arrays[name] = pa.array(self._chunk.times).cast(ARROW["time"])
-                elif isinstance(column, NumberColumn):
-                    self._arrays[name] = pa.array(column.values, mask=~column.valid if column.valid.size else None)
+                if isinstance(column, NumberColumn):
+                    array = pa.array(column.values, mask=~column.valid if column.valid.size else None)
                 else:
                     codes, table = self._column_codes(name)
-                    self._arrays[name] = table.texts().take(pa.array(codes))
+                    array = table.texts().take(pa.array(codes))
+                self._arrays[name] = typed(array, self._kinds[name])
         return {name: self._arrays[name] for name in names}
 
     def _table(self, name: str, kind: type[_Table]) -> _Table:

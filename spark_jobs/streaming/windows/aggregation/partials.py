@@ -28,7 +28,8 @@ from springline.spark_jobs.streaming.kernels.sums import (
     keep_max,
     keep_min,
 )
-from springline.spark_jobs.streaming.sql.expressions import ARROW, Expression
+from springline.spark_jobs.streaming.sources.field_types import arrow_type
+from springline.spark_jobs.streaming.sql.expressions import Expression
 from springline.spark_jobs.streaming.windows.aggregation.accumulators import neutral_value
 from springline.spark_jobs.streaming.windows.aggregation.sketches import EMPTY, unions
 from springline.spark_jobs.streaming.windows.measures import Measure, remainder_column
@@ -39,7 +40,7 @@ _SEED = np.uint64(0x2545F4914F6CDD1D)
 def partial_schema(keys: Sequence[Expression], measures: Sequence[Measure]) -> pa.Schema:
     """Return the schema of a cube's partials."""
     fields = [pa.field("slice", pa.int64()), pa.field("hash", pa.uint64())]
-    fields += [pa.field(f"k{index}", ARROW[key.type]) for index, key in enumerate(keys)]
+    fields += [pa.field(f"k{index}", arrow_type(key.type)) for index, key in enumerate(keys)]
     return pa.schema(fields + [field for measure in measures for field in measure.fields])
 
 

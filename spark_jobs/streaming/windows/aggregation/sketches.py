@@ -13,6 +13,7 @@ import pyarrow as pa
 from datasketches import compact_theta_sketch, theta_union, update_theta_sketch
 
 from springline.spark_jobs.streaming.kernels.hash_tables import Ints
+from springline.spark_jobs.streaming.sources.field_types import stored
 
 LG_VALUES = 11
 
@@ -21,13 +22,14 @@ def sketches_of(groups: Ints, codes: Ints, values: pa.Array, count: int) -> list
     """Return a sketch for each of `count` groups, from distinct pairs (group, code of a value)."""
     sketches = [EMPTY] * count
     order = np.lexsort((codes, groups))
-    value_list = values.to_pylist()
+    value_list = (values if pa.types.is_binary(values.type) else stored(values)).to_pylist()
     bounds = np.flatnonzero(np.diff(groups[order], prepend=-1, append=-1))
     ordered, which = codes[order].tolist(), groups[order].tolist()
     for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         sketch = update_theta_sketch(LG_VALUES)
         for code in ordered[begin:end]:
             value = value_list[code]
+            value = value.hex() if isinstance(value, bytes) else value
             sketch.update(f"={value}" if isinstance(value, str) else value)  # update() ignores an empty text
         sketch.trim()
         sketches[which[begin]] = sketch.compact().serialize()

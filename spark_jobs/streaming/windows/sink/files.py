@@ -13,7 +13,7 @@ import xxhash
 from springline.persistence.engine.store import OpenWrite
 from springline.persistence.model.dataset import OperationResult
 from springline.persistence.platform import Platform
-from springline.spark_jobs.streaming.sql.expressions import ARROW
+from springline.spark_jobs.streaming.sources.field_types import arrow_type
 from springline.spark_jobs.streaming.sql.windowing import CountWindow
 from springline.spark_jobs.streaming.windows.query import Query
 
@@ -23,9 +23,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
 
 def result_schema(query: Query) -> pa.Schema:
     """Return the schema of a query's results; the bounds of a window of rows are row numbers."""
-    bound = pa.int64() if isinstance(query.window, CountWindow) else ARROW["time"]
+    bound = pa.int64() if isinstance(query.window, CountWindow) else arrow_type("timestamp")
     fixed = [("query", pa.string()), ("window_start", bound), ("window_end", bound)]
-    return pa.schema([*fixed, *((column.name, ARROW[column.value.type]) for column in query.columns)])
+    return pa.schema([*fixed, *((column.name, arrow_type(column.value.type)) for column in query.columns)])
 
 
 class ResultFiles:

@@ -19,6 +19,8 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from datetime import date
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -41,7 +43,7 @@ from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage, StageSpec, log_topics, place_stages
 from springline.spark_jobs.streaming.runtime.stamps import stamp_of
 from springline.spark_jobs.streaming.settings import StreamSettings
-from springline.spark_jobs.streaming.sql.expressions import ARROW
+from springline.spark_jobs.streaming.sources.field_types import MAX_DIGITS, arrow_type, decimal_type
 from springline.spark_jobs.streaming.windows.queryable import Queryable
 from springline.spark_jobs.streaming.windows.sink.files import ResultFiles
 
@@ -50,11 +52,13 @@ _MAX_MESSAGES = 100_000  # messages per unit in one dataset
 _HEADERS = ("query", "incarnation", "types")
 _LINES_BYTES = 1 << 20  # of lines that are decoded at once, which other threads wait for
 _MAX_REFUSED = 10  # refused messages that a report lists in full
-_TYPES = {str(kind): kind for kind in ARROW.values()}
 _JSON_TYPES: Mapping[pa.DataType, Any] = {
-    ARROW["int"]: int | None, ARROW["float"]: float | Literal["Infinity", "-Infinity", "NaN"] | None,
-    ARROW["text"]: str | None, ARROW["time"]: str | None, ARROW["bool"]: bool | None, ARROW["null"]: None,
+    arrow_type("int"): int | None, arrow_type("float"): float | Literal["Infinity", "-Infinity", "NaN"] | None,
+    arrow_type("text"): str | None, arrow_type("timestamp"): str | None, arrow_type("date"): date | None,
+    arrow_type("boolean"): bool | None, arrow_type("null"): None, arrow_type("bytes"): bytes | None,
+    **{arrow_type(decimal_type(scale)): Decimal | None for scale in range(MAX_DIGITS + 1)},
 }  # fmt: skip
+_TYPES = {str(kind): kind for kind in _JSON_TYPES}
 _NEWEST = 20  # datasets among which the newest round is: a fenced process rewrites at most one
 _SYNC_TIMEOUT = 30.0  # seconds that the end of a job waits for the under-store
 

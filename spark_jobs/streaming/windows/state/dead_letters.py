@@ -11,15 +11,17 @@ import pyarrow as pa
 from springline.persistence.text.visible_text import name_numbers
 from springline.spark_jobs.streaming.runtime.step import DeadLetter
 from springline.spark_jobs.streaming.sources.schema import MICROS
+from springline.spark_jobs.streaming.windows.aggregation.partials import is_key
 from springline.spark_jobs.streaming.windows.payload import Origin
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SHOWN = (pa.types.is_integer, pa.types.is_floating, pa.types.is_string)
+_SHOWN = (pa.types.is_integer, pa.types.is_floating, pa.types.is_string)  # besides keys
 
 
 def lines_of(groups: pa.RecordBatch) -> tuple[bytes, int]:
     """Encode groups as JSON lines, each with its slice or time, keys and row count; also return the total row count."""
-    names = [field.name for field in groups.schema if any(fits(field.type) for fits in _SHOWN) and field.name != "hash"]
+    shown = (f.name for f in groups.schema if is_key(f.name) or any(fits(f.type) for fits in _SHOWN))
+    names = [name for name in shown if name != "hash"]
     rows = groups.select(names).to_pylist()
     for row in rows:
         row |= {name: _format_instant(row[name]) for name in ("slice", "time") if name in row}

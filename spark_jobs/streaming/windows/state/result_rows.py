@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from springline.spark_jobs.streaming.sql.expressions import ARROW
+from springline.spark_jobs.streaming.sources.field_types import MAX_DIGITS, arrow_type, scale_of, typed
 from springline.spark_jobs.streaming.sql.windowing import CountWindow
 from springline.spark_jobs.streaming.windows.aggregation.partials import column_values
 from springline.spark_jobs.streaming.windows.aggregation.sketches import estimate
@@ -22,7 +22,7 @@ def result_batch(query: Query, groups: pa.RecordBatch, keys: list[str], begin: i
     `keys` are the columns of `groups` that hold the query's keys. The bounds of a window of rows are row numbers.
     """
     rows = groups.num_rows
-    kind = pa.int64() if isinstance(query.window, CountWindow) else ARROW["time"]
+    kind = pa.int64() if isinstance(query.window, CountWindow) else arrow_type("timestamp")
     bounds = {"window_start": begin, "window_end": end}
     columns: dict[str, pa.Array] = {name: pa.repeat(pa.scalar(bound, kind), rows) for name, bound in bounds.items()}
     columns |= {f"$k{index}": groups.column(name) for index, name in enumerate(keys)}
@@ -64,6 +64,9 @@ def _value(aggregate: Aggregate, groups: pa.RecordBatch) -> pa.Array:
             values = np.where(
                 np.isfinite(values), values + column_values(groups, remainder_column(measure.name)), values
             )
+        scale = scale_of(aggregate.argument.type)
         if aggregate.kind == "avg":
-            values = values / np.maximum(counts, 1)
-        return pa.array(values, mask=is_null | np.isnan(values))
+            values = values / np.maximum(counts, 1) / 10.0 ** (scale or 0)
+        elif scale is not None:
+            is_null = is_null | (np.abs(values) >= 10**MAX_DIGITS)
+        return typed(pa.array(values, mask=is_null | np.isnan(values)), aggregate.type)

@@ -19,7 +19,7 @@ JOBS = """
 topic = "ticks"
 [ticks.stream]
 time = "t"
-fields = [["t", "float"], ["k", "text"]]
+fields = [["t", "timestamp(s)"], ["k", "text"]]
 
 [words]
 kind = "wordcount"

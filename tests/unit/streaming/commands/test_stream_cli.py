@@ -12,7 +12,7 @@ from springline.spark_jobs.streaming.errors import NoSinkError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from tests.support.commands import invoke, printed, refused
 
-DECLARED = '[ticks]\ntopic = "ticks"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
+DECLARED = '[ticks]\ntopic = "ticks"\n[ticks.stream]\ntime = "t"\nfields = [["t", "timestamp(s)"], ["k", "text"]]\n'
 stream_output = partial(printed, "stream")
 
 

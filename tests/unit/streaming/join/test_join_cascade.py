@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,7 @@ from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.job import JoinJob
 from springline.spark_jobs.streaming.join.router import RelationSource
 from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
-from springline.spark_jobs.streaming.sql.expressions import ARROW
+from springline.spark_jobs.streaming.sources.field_types import arrow_type, type_name
 from tests.support.joins.join_simulation import JoinSimulation
 
 Row = tuple[Any, ...]
@@ -84,8 +87,7 @@ class Cascade:
             condition = Condition.of(left.relation, other.relation, on, select)
             job = JoinJob(name, left, other, condition, CONTROL, 4, max_messages_per_round=2)
             self.simulations.append(JoinSimulation(job, folder / name, self.chance, partitions=1))
-            kinds: dict[Any, Any] = {arrow: kind for kind, arrow in ARROW.items() if kind in ("int", "float", "text")}
-            fields = {field.name: kinds[field.type] for field in condition.schema}
+            fields = {field.name: type_name(field.type) for field in condition.schema}
             left = RelationSource(job.results, Relation(name, fields), "json")
         for number, simulation in enumerate(self.simulations):
             for source in (simulation.job.left, simulation.job.right):
@@ -127,7 +129,7 @@ def by_duckdb(sql: str, tables: Mapping[str, Mapping[str, str]], rows: Mapping[s
     """The rows that DuckDB finds."""
     with duckdb.connect() as connection:
         for name, fields in tables.items():
-            schema = pa.schema([(field, ARROW[kind]) for field, kind in fields.items()])
+            schema = pa.schema([(field, arrow_type(kind)) for field, kind in fields.items()])
             records = [dict(zip(fields, row, strict=True)) for row in rows[name]]
             connection.register(name, pa.Table.from_pylist(records, schema))
         return Counter(connection.sql(sql).fetchall())
@@ -193,3 +195,85 @@ def test_values_come_through_a_cascade_as_they_were(in_memory: Path) -> None:
     assert {row[0]: json.dumps(row) for row in results.values()} == {
         row[0]: json.dumps(row) for row in [*values, (40, 0, "Infinity", "odd"), (41, 0, None, "odd")]
     }
+
+
+TYPED = {
+    "bills": {
+        "id": "int",
+        "day": "date",
+        "amount": "decimal(9, 2)",
+        "paid": "boolean",
+        "ts": "timestamp",
+        "mark": "bytes",
+    },
+    "rates": {"day": "date", "rate": "decimal(6, 4)", "valid": "boolean", "since": "timestamp", "mark": "bytes"},
+}
+
+
+@pytest.mark.parametrize(
+    "on",
+    [
+        "l.day = r.day", "l.amount = r.rate", "l.ts = r.since", "l.mark = r.mark AND l.paid = r.valid",
+        "l.ts < r.since", "l.day >= r.day AND l.amount > 2.5", "abs(l.amount - r.rate) <= 0.75", "l.amount < r.rate",
+        "l.id = r.rate", "l.ts = r.day", "l.day = r.day AND l.amount = r.rate", "l.paid = r.valid AND l.mark <> r.mark",
+    ],
+)  # fmt: skip
+def test_a_join_compares_values_of_all_types(in_memory: Path, on: str) -> None:
+    """As a database does, whether a key is an integer, a double or a hash; and emits them as they were."""
+    chance = random.Random(5)
+    days = [date(2013, 1, 1), date(2013, 1, 2), date(1969, 12, 31), None]
+    times = [datetime(2013, 1, 2, tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), None]
+    amounts, rates = ["2.50", "0.00", "-1.25", "3.00"], ["2.5000", "2.5001", "-1.2500", "3.0000"]
+    flags, marks = [True, False, None], [b"\xff\0", b"", b"a", None]
+    pick = chance.choice
+    rows = {
+        "bills": [
+            (at % 5, pick(days), Decimal(pick(amounts)), pick(flags), pick(times), pick(marks)) for at in range(40)
+        ],
+        "rates": [(pick(days), Decimal(pick(rates)), pick(flags), pick(times), pick(marks)) for at in range(30)],
+    }
+    select = [
+        "l.id",
+        "l.day AS ld",
+        "amount",
+        "paid",
+        "ts",
+        "l.mark AS lm",
+        "rate",
+        "r.mark AS rm",
+        "amount * rate AS tax",
+    ]
+    left, right = (
+        RelationSource(name, Relation(alias, TYPED[name])) for alias, name in (("l", "bills"), ("r", "rates"))
+    )
+    condition = Condition.of(left.relation, right.relation, on, select)
+    simulation = JoinSimulation(
+        JoinJob("typed", left, right, condition, CONTROL, 4, max_messages_per_round=2), in_memory, chance, partitions=1
+    )
+    for topic, of_topic in rows.items():
+        for first in range(0, len(of_topic), 4):
+            part = of_topic[first : first + 4]
+            simulation.put(topic, "\n".join(",".join(map(_typed_cell, row)) for row in part).encode(), len(part))
+    for _ in range(4):
+        simulation.run(2, chance.choice([None, 20, 60]))
+    simulation.finish()
+    results = Counter(tuple(map(str, result.values())) for result in simulation.results())
+    sql = f"SELECT {', '.join(select)} FROM bills l JOIN rates r ON {on}"
+    expected = Counter(tuple(map(_emitted, row)) for row in by_duckdb(sql, TYPED, rows).elements())
+    assert results == expected and expected
+
+
+def _typed_cell(value: Any) -> str:
+    if isinstance(value, bytes):
+        return f'"{base64.b64encode(value).decode()}"'
+    return "" if value is None else str(value)
+
+
+def _emitted(value: Any) -> str:
+    """How a value is told by a job, in Python's text of what JSON makes of it."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime):
+        precision = "microseconds" if value.microsecond else "seconds"
+        return value.replace(tzinfo=UTC).isoformat(timespec=precision)
+    return str(float(value)) if isinstance(value, Decimal) else str(value)

@@ -81,7 +81,7 @@ def test_a_topic_may_be_joined_with_itself(tmp_path: Path) -> None:
         ({"strategy": "best"}, "strategy: join strategy 'best': no installed package provides 'best'"),
         ({"topic": "a"}, "topic"),
         ({"left": {"topic": None}}, "left: the key topic is missing"),
-        ({"left": {"fields": [["k", "whole"]]}}, "left.fields[0][1] = 'whole'; expected a list, each item [a text, "),
+        ({"left": {"fields": [["k", "whole"]]}}, "left: side 'l': k is 'whole'; write boolean, int, float, "),
         ({"left": {"fields": ["k"]}}, "left.fields[0] = 'k'; expected a list, each item [a text, "),
         ({"left": {"fields": [["k", "int"], ["k", "int"]]}}, "k declared twice"),
         ({"ttl": 0}, "ttl = 0; expected a finite number above 0"),

@@ -19,7 +19,7 @@ from tests.support.commands import invoke
 from tests.support.streams.declarations import written
 
 TRACKER = '[orders]\nkind = "tracker"\n'
-TICKS = '[ticks]\ntopic = "t"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"]]\n'
+TICKS = '[ticks]\ntopic = "t"\n[ticks.stream]\ntime = "t"\nfields = [["t", "timestamp(s)"]]\n'
 
 
 def test_the_tracker_needs_no_topic_it_makes_the_one_that_clients_write_to(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_at_most_once_tries_once(tmp_path: Path) -> None:
 def test_a_job_of_another_kind_says_what_it_lacks(tmp_path: Path) -> None:
     """Queries, or tracking."""
     file = written(
-        tmp_path, f'{WORD_COUNT}[ticks]\ntopic = "t"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"]]\n'
+        tmp_path, f'{WORD_COUNT}[ticks]\ntopic = "t"\n[ticks.stream]\ntime = "t"\nfields = [["t", "timestamp(s)"]]\n'
     )  # fmt: skip
     with pytest.raises(UnknownJobError, match="words: it is not a windows job"):
         queryable_job_of(file, "words")

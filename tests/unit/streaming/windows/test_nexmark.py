@@ -16,7 +16,7 @@ from tests.support.decoding.http_registry import framed, serving
 from tests.support.decoding.windows_job import Job, registry, stream
 
 FIELDS = tuple(Field(name, kind) for name, kind in {
-    "auction": "int", "bidder": "int", "price": "int", "channel": "text", "date_time": "int",
+    "auction": "int", "bidder": "int", "price": "int", "channel": "text", "date_time": "timestamp(ms)",
 }.items())  # fmt: skip
 SCHEMA = {
     "type": "record",
@@ -89,7 +89,7 @@ def messages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 def test_the_answers_are_those_of_a_database(messages: tuple[str, list[bytes]]) -> None:
     """In two partitions, over some rounds."""
     row_format, values = messages
-    of = stream(fields=FIELDS, time="date_time", time_format="ms", format=row_format, lateness=1.0)
+    of = stream(fields=FIELDS, time="date_time", format=row_format, lateness=1.0)
     job = Job(registry({name: ours for name, (ours, _) in QUERIES.items()}, of), mappers=2, reducers=2)
     for first in range(0, len(values), 700):
         part = values[first : first + 700]

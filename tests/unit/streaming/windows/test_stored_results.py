@@ -34,7 +34,9 @@ from springline.spark_jobs.streaming.windows.sink.parquet import ParquetSink, Re
 from springline.spark_jobs.streaming.windows.sink.query import query_results
 from springline.testing.memory_log import KilledError, MemoryLog
 
-STREAM = Stream("S", (Field("time", "float"), Field("key", "text"), Field("n", "int")), "time", max_future_skew=None)
+STREAM = Stream(
+    "S", (Field("time", "timestamp(s)"), Field("key", "text"), Field("n", "int")), "time", max_future_skew=None
+)
 QUERIES = {
     "sums": "SELECT key, count(*) AS n, avg(n) AS mean FROM S GROUP BY key WINDOWING 5 s",
     "_last": "SELECT count(*) AS n FROM S WINDOWING ROWS(3)",

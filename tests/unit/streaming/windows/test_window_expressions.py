@@ -27,7 +27,7 @@ from tests.support.joins.join_tasks import rows_of
 LEAST, MOST = -(2**63), 2**63 - 1
 SCOPE = Scope(
     SqlText("", lambda *arguments: InvalidQueryError("q", arguments[0])),
-    {"n": "int", "x": "float", "s": "text", "time": "time"},
+    {"n": "int", "x": "float", "s": "text", "time": "timestamp"},
 )
 ROW = {
     "n": pa.array([7, None]),
@@ -168,7 +168,7 @@ def test_comments_change_nothing_wherever_they_stand() -> None:
 
 def test_a_field_of_an_object_is_a_path() -> None:
     """Alone, after the stream's name, or in quotes; however deep; in results it has its whole name."""
-    fields = (("time", "int"), ("user.id", "int"), ("a.b.c.d.e", "text"), ("_headers.kind", "text"))
+    fields = (("time", "timestamp(s)"), ("user.id", "int"), ("a.b.c.d.e", "text"), ("_headers.kind", "text"))
     of = stream(fields=tuple(Field(*each) for each in fields), format="json")
     sql = (
         'SELECT user.id, S.a.b.c.d.e AS deep, sum("user.id" + S.user.id) AS n FROM S '
