@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
-KINDS = {"int": "BIGINT", "float": "DOUBLE", "text": "STRING"}
+KINDS = {"int": "BIGINT", "float": "DOUBLE", "timestamp(s)": "DOUBLE", "text": "STRING"}
 SETTINGS = {
     "parallelism.default": "2",
     "pipeline.object-reuse": "true",

@@ -23,7 +23,7 @@ LEAST, MOST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to
 EXACT = Context(prec=2_000, Emax=10_000, Emin=-10_000)
 DIGITS = st.text("0123456789", max_size=25)
 NUMBERS = st.builds(
-    lambda sign, whole, rest, power: sign + whole + rest + power,
+    lambda sign, digits, rest, power: sign + digits + rest + power,
     st.sampled_from(["", "-"]),
     st.sampled_from(["0", "5"]) | st.integers(0, 10**25).map(str),
     st.just("") | DIGITS.filter(bool).map(lambda digits: f".{digits}"),

@@ -35,7 +35,7 @@ def test_an_answer_is_reported_in_values_that_json_has() -> None:
     numbers = pa.array([0.5, float("nan"), float("inf")])
     body = adhoc_answer_json(answer(0, 2_000_000, t=time, f=numbers, s=["ä", None, "c"]))
     assert json.loads(json.dumps(body, allow_nan=False)) == body
-    assert body["columns"] == [{"name": n, "type": t} for n, t in (("t", "time"), ("f", "float"), ("s", "text"))]
+    assert body["columns"] == [{"name": n, "type": t} for n, t in (("t", "timestamp"), ("f", "float"), ("s", "text"))]
     assert body["rows"] == [
         {"t": "1970-01-01T00:00:01.000001+00:00", "f": 0.5, "s": "ä"},
         {"t": None, "f": "NaN", "s": None},

@@ -270,7 +270,7 @@ def _typed_cell(value: Any) -> str:
 
 
 def _emitted(value: Any) -> str:
-    """How a value is told by a job, in Python's text of what JSON makes of it."""
+    """A value as a job emits it, as text."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, datetime):

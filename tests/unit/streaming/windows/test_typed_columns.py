@@ -137,9 +137,9 @@ def test_results_are_lines_that_another_job_can_read() -> None:
     )
     job.round([line])
     job.finish()
-    (again,) = job.rows("q")
-    assert {name: again[name] for name in fields if name != "created"} == {
-        n: v for n, v in row.items() if n in again and n != "n"
+    (read,) = job.rows("q")
+    assert {name: read[name] for name in fields if name != "created"} == {
+        n: v for n, v in row.items() if n in read and n != "n"
     }
 
 
