@@ -92,7 +92,21 @@ def _count_plain(typing_context: Any, data: Any, start: Any) -> Any:
     return types.int64(data, types.int64), generate
 
 
+def _copy_32(typing_context: Any, data: Any, start: Any, into: Any, to: Any) -> Any:
+    """Copy the 32 bytes of `data` at `start` to the position `to` of another array."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        wide = _load_32(context, builder, signature, *arguments[:2])
+        array = context.make_array(signature.args[2])(context, builder, arguments[2])
+        address = cgutils.gep(builder, array.data, arguments[3])  # type: ignore[no-untyped-call]
+        builder.store(wide, builder.bitcast(address, _WIDE.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(data, types.int64, into, types.int64), generate
+
+
 load_8: Any = intrinsic(_load_8)
+copy_32: Any = intrinsic(_copy_32)
 count_ones: Any = intrinsic(_count_ones)
 count_zeros: Any = intrinsic(_count_zeros)
 count_equal: Any = intrinsic(_count_equal)

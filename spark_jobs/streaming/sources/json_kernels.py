@@ -295,7 +295,7 @@ def _scan_nested(data, position, stack, depth):  # type: ignore[no-untyped-def]
             position += 1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _scan_plain(data, position):  # type: ignore[no-untyped-def]
     """Scan what most values are: a whole number of fewer than 32 digits, or a text without escapes of fewer bytes.
 
@@ -317,7 +317,7 @@ def _scan_plain(data, position):  # type: ignore[no-untyped-def]
     return end, kind
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _is_same(data, position, other, size):  # type: ignore[no-untyped-def]
     """Return whether the same `size` bytes are at two positions."""
     while size > 32:
