@@ -62,6 +62,12 @@ class StreamSettings(ProfiledSettings):
         "at once",
     )
     stream_memory: str = Field(default="1g", description="Java heap of a stream's application")
+    stream_round_bytes: Bytes = Field(
+        default=64 << 20,
+        ge=1,
+        description="Bytes of messages that a task reads in a round at most, by the sizes of those before; "
+        "it bounds the memory of a task beside its state",
+    )
     stream_tasks_per_stage: int = Field(
         default=2, ge=1, description="Tasks per stage: as many as there are cores for it"
     )

@@ -22,7 +22,7 @@ def test_the_status_of_a_stage_is_from_the_reports_of_its_units(tmp_path: Path) 
     newest = {
         unit: UnitReport(
             unit,
-            RoundStatus(number=7 + unit, lag=lag, seconds={"step": 0.25}, ended_at=5.0),
+            RoundStatus(number=7 + unit, lag=lag, seconds={"step": 0.25}, ended_at=5.0, memory=100 * lag),
             UnitTotals({"rows": 10}),
             StateStatus(1_000, "3 rounds after 4" if unit else ""),
         )
@@ -35,11 +35,12 @@ def test_the_status_of_a_stage_is_from_the_reports_of_its_units(tmp_path: Path) 
     assert heartbeat["recovered"] == ["j.map[1]: 3 rounds after 4"]
     stages = heartbeat["stages"]
     assert stages["map"] == {
-        "units": 3, "round": 8, "round_ended_at": 5.0, "counts": {"rows": 20}, "state_bytes": 2_000, "seconds": 0.25,
-        "newest_timestamp": 0.0, "lag": 9, "slow_reading": "", "paused": True, "watermark": None,
+        "units": 3, "round": 8, "round_ended_at": 5.0, "counts": {"rows": 20}, "state_bytes": 2_000,
+        "task_memory": 900, "seconds": 0.25, "newest_timestamp": 0.0, "lag": 9, "slow_reading": "", "paused": True,
+        "watermark": None,
     }  # fmt: skip
     assert stages["reduce"] == {
-        "units": 2, "round": 0, "round_ended_at": 0, "counts": {}, "state_bytes": 0, "seconds": 0,
+        "units": 2, "round": 0, "round_ended_at": 0, "counts": {}, "state_bytes": 0, "task_memory": 0, "seconds": 0,
         "newest_timestamp": 0, "lag": 0, "slow_reading": "",
         "paused": False, "watermark": None,
     }  # fmt: skip

@@ -142,6 +142,7 @@ def _stage_heartbeat(stage: Stage, folder: JobFolder, reports: Collection[UnitRe
         "state_bytes": sum(report.state.bytes for report in reports),
         "seconds": max((sum(report.round.seconds.values()) for report in reports), default=0),
         "newest_timestamp": max((report.round.newest_timestamp for report in reports), default=0),
+        "task_memory": max((report.round.memory for report in reports), default=0),
         "slow_reading": next((report.round.slow_reading for report in reports if report.round.slow_reading), ""),
         "lag": max((report.round.lag for report in reports), default=0),
         "watermark": min((mark for report in reports if (mark := report.round.gauges.get("watermark"))), default=None),
@@ -333,7 +334,7 @@ def _queries(
         for stage in stages:
             launch = StageLaunch(
                 stage, settings.cluster, str(folder.path.resolve()), settings.stream_tasks_per_stage, seconds,
-                job.latest and not stage.reads_own_job,
+                settings.stream_round_bytes, job.latest and not stage.reads_own_job,
             )  # fmt: skip
             checkpoint = settings.state_folder / job.name / _QUERIES / stage.name
             queries.append(StageQuery(partial(start_query, session, launch, checkpoint)))

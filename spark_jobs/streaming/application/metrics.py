@@ -48,6 +48,9 @@ DEAD_LETTERS = Metric(
     "streams.dead_letters", MetricKind.GAUGE, "{row}", _STAGE, "Dead letters since the first start of the job"
 )
 STATE_BYTES = Metric("streams.state.bytes", MetricKind.GAUGE, "By", _STAGE, "Bytes of the states of all units")
+TASK_MEMORY = Metric(
+    "streams.task.memory", MetricKind.GAUGE, "By", _STAGE, "Resident memory of the stage's largest worker"
+)
 IN_FLIGHT = Metric(
     "streams.roots.in_flight", MetricKind.GAUGE, "{root}", _JOB, "Tracked records that are not completed yet"
 )
@@ -101,7 +104,7 @@ THROTTLED = Metric(
 
 METRICS = (
     UP, RESTART_LIMIT_REACHED, RESTARTS, LAG_MESSAGES, LAG_SECONDS, ROUNDS, ROUND_AGE, ROUND_SECONDS, ROWS,
-    DEAD_LETTERS, STATE_BYTES, IN_FLIGHT, FAILED, RETRIED, IMBALANCE, MIGRATIONS, EPOCHS,
+    DEAD_LETTERS, STATE_BYTES, TASK_MEMORY, IN_FLIGHT, FAILED, RETRIED, IMBALANCE, MIGRATIONS, EPOCHS,
     QUEUE_BYTES, QUEUE_SECONDS, RATE, THROTTLED,
 )  # fmt: skip
 
@@ -152,6 +155,7 @@ def stage_samples(tags: Mapping[str, str], fields: Mapping[str, Any], now: float
     yield MetricSample(ROUND_AGE, max(now - fields["round_ended_at"], 0.0), tags)
     yield MetricSample(ROUND_SECONDS, fields["seconds"], tags)
     yield MetricSample(STATE_BYTES, fields["state_bytes"], tags)
+    yield MetricSample(TASK_MEMORY, fields["task_memory"], tags)
     if "rows" in counts:
         yield MetricSample(ROWS, counts["rows"], tags)
     yield MetricSample(DEAD_LETTERS, counts.get("dead_letters", 0), tags)

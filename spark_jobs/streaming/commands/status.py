@@ -39,7 +39,7 @@ def _job_statuses(settings: StreamSettings) -> list[JobStatus]:
 def _table(jobs: list[JobStatus], settings: StreamSettings) -> Table:
     table = plain_table("job", "health", "since", "running for", "stage")
     table.caption_justify = "left"
-    for name in ("round", "rows", "lag", "round duration", "state size", "late", "dead letters"):
+    for name in ("round", "rows", "lag", "round duration", "state size", "memory", "late", "dead letters"):
         table.add_column(name, justify="right")
     for status in jobs:
         first = [status.job, status.health.value, _since(status.health_since), _elapsed(status.started_at)]
@@ -68,6 +68,7 @@ def _progress(stage_status: Mapping[str, Any]) -> list[str]:
         f"{stage_status['lag']:,}",
         f"{stage_status['seconds'] * 1000:,.0f} ms",
         format_bytes(stage_status["state_bytes"]),
+        format_bytes(stage_status["task_memory"]),
         *(f"{counts[key]:,}" if key in counts else "" for key in ("late", "dead_letters")),
     ]
 

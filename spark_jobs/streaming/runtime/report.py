@@ -36,7 +36,8 @@ class RoundStatus:
     to read, by partition. `lag` is how many messages the stage had not admitted yet, `newest_timestamp` when the newest
     message that the round has read was appended (0: it had none), `ended_at` when the round ended (both times since
     1970), `seconds` the durations of its parts. `gauges` and `timer` are those of the step's output (`Output.timer`).
-    `slow_reading` is why the topic is read message by message; empty: it is read in batches.
+    `slow_reading` is why the topic is read message by message; empty: it is read in batches. `memory` is the resident
+    memory of the worker after the round, in bytes.
     """
 
     incarnation: int = 1
@@ -50,6 +51,7 @@ class RoundStatus:
     gauges: Mapping[str, Any] = field(default_factory=dict)
     timer: float | None = 0.0
     slow_reading: str = ""
+    memory: int = 0
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ class UnitReport:
 
 
 _REPORTS: Codec[UnitReport] = Codec(
-    UnitReport, 2, "the report of a unit", "run the job with the version that wrote it, or reset the job"
+    UnitReport, 3, "the report of a unit", "run the job with the version that wrote it, or reset the job"
 )
 
 

@@ -14,8 +14,8 @@ class StageLaunch:
     """A stage as it is started in an application.
 
     Its planner watches files in `folder`, the job's folder on the driver. A task loop has `tasks` tasks and lasts
-    `seconds` seconds; with 0 seconds it is one round. With `latest`, a job that has not run yet begins with the newest
-    messages.
+    `seconds` seconds; with 0 seconds it is one round. A task reads about `round_bytes` in a round at most. With
+    `latest`, a job that has not run yet begins with the newest messages.
 
     Example:
         >>> StageLaunch.decode(launch.encode()).encode() == launch.encode()
@@ -26,6 +26,7 @@ class StageLaunch:
     folder: str
     tasks: int
     seconds: float
+    round_bytes: int
     latest: bool = False
 
     def encode(self) -> str:
@@ -40,7 +41,7 @@ class StageLaunch:
 
 _LAUNCHES: Codec[StageLaunch] = Codec(
     StageLaunch,
-    1,
+    2,
     "the launch of a stage",
     "install the same version of Springline on Spark's executors and its driver",
     sort_keys=True,

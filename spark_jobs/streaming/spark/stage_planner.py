@@ -36,6 +36,7 @@ class StagePlanner:
         self._planner = Planner(
             stage, Kafka(launch.cluster), time.time, watcher.broadcast_values, latest=launch.latest,
             admission_limit=RateLimiter(stage, folder.path),
+            round_bytes=launch.round_bytes * min(launch.tasks, stage.units),
         )  # fmt: skip
         self._task_loops = TaskLoopDriver(
             self._planner, watcher.is_paused, launch.seconds, partial(_save_request, folder, stage)

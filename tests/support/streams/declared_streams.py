@@ -161,7 +161,7 @@ def explain_pairs(folder: JobFolder, scratch: Path) -> None:
 
 def _stage(number: int, units: int, **counts: int) -> dict[str, Any]:
     return {"units": units, "round": number, "round_ended_at": time.time() - 0.3, "counts": counts,
-            "state_bytes": 4_200_000, "seconds": 0.082, "newest_timestamp": 0.0, "lag": 0,
+            "state_bytes": 4_200_000, "task_memory": 210_000_000, "seconds": 0.082, "newest_timestamp": 0.0, "lag": 0,
             "watermark": None}  # fmt: skip
 
 

@@ -133,7 +133,9 @@ def test_the_stages_of_a_job_have_topics_and_folders_of_their_own(tmp_path: Path
     settings = StreamSettings()
     folders = [settings.state_folders(replace(stage, life="life")).folder(0) for stage in (mapping, reducing)]
     assert folders[0] != folders[1]
-    launch = StageLaunch(mapping, Cluster("127.0.0.1:9092", {"sasl_password": "x"}), "/jobs/a", tasks=2, seconds=600.0)
+    launch = StageLaunch(
+        mapping, Cluster("127.0.0.1:9092", {"sasl_password": "x"}), "/jobs/a", tasks=2, seconds=600.0, round_bytes=1
+    )
     assert StageLaunch.decode(launch.encode()).encode() == launch.encode() and mapping.make_step()
 
 

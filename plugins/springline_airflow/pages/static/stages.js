@@ -25,6 +25,7 @@ export function stagesTable(status) {
     { title: "watermark", narrow: true, cell: ([, stage]) => watermark(stage, status.heartbeat_at) },
     number("round duration", ([, stage]) => formatSeconds(stage.seconds ?? null)),
     number("state size", ([, stage]) => formatBytes(stage.state_bytes ?? 0)),
+    number("memory of a task", ([, stage]) => stage.task_memory ? formatBytes(stage.task_memory) : ""),
     number("late rows", counts(["late"])),
     number("dead letters", counts(["dead_letters"])),
     { title: "other counters", cell: others },

@@ -1,12 +1,17 @@
-"""Limits the messages that a round admits: a fixed number of each unit, or the limit set by back-pressure."""
+"""Limits the messages that a round admits: by number and size, or by the limit that back-pressure sets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from springline.spark_jobs.streaming.runtime.message_log import MAX_RECORD_BYTES
+from springline.spark_jobs.streaming.runtime.report import UnitReport
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
+
+_SAMPLES = 8  # sizes of messages that are remembered
 
 
 class AdmissionLimit(Protocol):
@@ -50,3 +55,35 @@ class FixedAdmission:
 
     def on_round_planned(self, plan: RoundPlan, now: float) -> None:
         """Do nothing."""
+
+
+class SizeLimit:
+    """Limits a round to about `round_bytes` bytes, by the sizes of the messages that units have reported.
+
+    As long as no size is known, a message may be as large as Kafka takes it. Of the newest rounds the one with the
+    largest messages counts.
+    """
+
+    def __init__(self, round_bytes: int) -> None:
+        self._round_bytes = round_bytes
+        self._last = (0, 0)  # bytes read, and the sum of offsets, of all units
+        self._sizes: deque[float] = deque(maxlen=_SAMPLES)
+
+    def apply(
+        self, max_messages: Mapping[int, int], lag: Mapping[int, int], reports: Iterable[UnitReport]
+    ) -> Mapping[int, int]:
+        """Return the maximum number of messages by partition, given that without this limit, and the newest reports."""
+        self._measure(reports)
+        size = max(self._sizes, default=float(MAX_RECORD_BYTES))
+        requested = {partition: min(many, lag.get(partition, 0)) for partition, many in max_messages.items()}
+        fitting = max(self._round_bytes / max(size, 1.0), 1.0)
+        return max_messages if sum(requested.values()) <= fitting else spread(fitting, requested)
+
+    def _measure(self, reports: Iterable[UnitReport]) -> None:
+        read = offsets = 0
+        for report in reports:
+            read += report.totals.flow.read_bytes
+            offsets += sum(report.round.offsets.values())
+        before, self._last = self._last, (read, offsets)
+        if before[1] and offsets > before[1]:
+            self._sizes.append((read - before[0]) / (offsets - before[1]))

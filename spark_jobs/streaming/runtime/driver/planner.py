@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from springline.spark_jobs.streaming.runtime.driver.admission import AdmissionLimit, FixedAdmission
+from springline.spark_jobs.streaming.runtime.driver.admission import AdmissionLimit, FixedAdmission, SizeLimit
 from springline.spark_jobs.streaming.runtime.history import (
     BROADCAST_INTERVAL,
     BroadcastValue,
@@ -42,7 +42,8 @@ class Planner:
     """Plans the rounds of one stage; `now` returns the time, `read_broadcast_values` the current values to broadcast.
 
     `admission_limit` limits the messages of each round; by default, each unit's messages are limited by the stage's
-    `max_messages_per_round`. A partition that is added to the topic is in the next round.
+    `max_messages_per_round`. A round has about `round_bytes` at most, by the sizes of earlier messages; None: as many
+    as are admitted. A partition that is added to the topic is in the next round.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Planner:
         *,
         latest: bool = False,
         admission_limit: AdmissionLimit | None = None,
+        round_bytes: int | None = None,
     ) -> None:
         self._stage = stage
         self._admission_limit = admission_limit or FixedAdmission(stage.max_messages_per_round, stage.units)
@@ -62,6 +64,7 @@ class Planner:
         self._now = now
         self._read_broadcast_values = read_broadcast_values
         self._latest = latest
+        self._size_limit = None if round_bytes is None else SizeLimit(round_bytes)
         self._open_log: tuple[Appender, History] | None = None
         self.has_lag = False  # whether messages were waiting when the last round was to be planned
         self._next_offset = 0
@@ -95,6 +98,8 @@ class Planner:
         now = self._now()
         lag = consumer_lag(last, offset_bounds)
         max_messages = self._admission_limit.max_messages(lag, now)
+        if self._size_limit is not None:
+            max_messages = self._size_limit.apply(max_messages, lag, self._reports.newest.values())
         self.has_lag = any(lag.values())
         with stage.with_remedy():
             clock = self._clock(last, now)

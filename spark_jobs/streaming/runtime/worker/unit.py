@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+import psutil
+
 from springline.persistence.model.codec import to_json_value
 from springline.persistence.monitoring.logs import log_context
 from springline.spark_jobs.streaming.runtime.encoding import encode_dead_letters
@@ -210,6 +212,7 @@ class StageWorker:
             gauges=notes["gauges"],
             timer=0.0 if result is None else result.output.timer,
             slow_reading=self._log.slow_reading(self.stage.topic),
+            memory=psutil.Process().memory_info().rss,
         )
         flow = Flow(notes["read"], notes["sent"], busy)
         totals = UnitTotals(notes["counts"], earlier.cpu + cpu, flow, (earlier.flow, *earlier.earlier_flows[:1]))

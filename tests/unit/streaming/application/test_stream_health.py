@@ -33,7 +33,7 @@ RULES = Path(__file__).resolve().parents[4] / "alerts.toml"
 
 def stage(lag: int = 0, ended: float = NOW - 0.3, newest: float = NOW - 1, **more: Any) -> dict[str, Any]:
     """A stage as the heartbeat has it."""
-    return {"round": 7, "round_ended_at": ended, "counts": {}, "state_bytes": 0, "seconds": 0.1,
+    return {"round": 7, "round_ended_at": ended, "counts": {}, "state_bytes": 0, "task_memory": 0, "seconds": 0.1,
             "newest_timestamp": newest, "lag": lag, **more}  # fmt: skip
 
 

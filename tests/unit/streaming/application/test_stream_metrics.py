@@ -19,9 +19,8 @@ from springline.spark_jobs.streaming.job_folder import JobFolder
 from tests.support.metered import RecordingReporter
 
 STAGE = {
-    "round": 7, "round_ended_at": 100.0, "counts": {"rows": 50, "dead_letters": 2}, "state_bytes": 10, "seconds": 0.5,
-    "newest_timestamp": 90.0,
-    "lag": 3,
+    "round": 7, "round_ended_at": 100.0, "counts": {"rows": 50, "dead_letters": 2}, "state_bytes": 10,
+    "task_memory": 11, "seconds": 0.5, "newest_timestamp": 90.0, "lag": 3,
 }  # fmt: skip
 QUEUE = {"queue": 4096, "seconds": None, "rate": 1e6, "throttled_by": [{"stage": "reduce"}]}
 
@@ -48,6 +47,7 @@ def value(metric: Metric, of: JobStatus, now: float = 110.0) -> list[float]:
         (metrics.ROUND_AGE, {"round": 0}, 110.0, []),
         (metrics.ROWS, {}, 110.0, [50]),
         (metrics.DEAD_LETTERS, {}, 110.0, [2]),
+        (metrics.TASK_MEMORY, {}, 110.0, [11]),
     ],
 )
 def test_a_stage_has_metrics(metric: Metric, changed: dict[str, object], now: float, expected: list[float]) -> None:

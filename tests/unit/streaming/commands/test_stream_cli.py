@@ -28,8 +28,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
 
 def test_a_job_that_runs_is_shown_with_its_stages(folder: JobFolder) -> None:
     """How long, how far, how far behind."""
-    stage = {"round": 7, "round_ended_at": time.time(), "counts": {"rows": 1234, "late": 5}, "state_bytes": 2_000_000,
-             "seconds": 0.25, "newest_timestamp": 0.0, "lag": 42,
+    stage = {"round": 7, "round_ended_at": time.time(), "counts": {"rows": 1234, "late": 5},
+             "state_bytes": 2_000_000, "task_memory": 3_000_000, "seconds": 0.25, "newest_timestamp": 0.0, "lag": 42,
              "slow_reading": "ticks is read message by message: it has messages of the format v1"}  # fmt: skip
     with folder.application_lock():
         times = {"heartbeat_at": time.time(), "started_at": time.time() - 3725}
