@@ -19,7 +19,7 @@ from tests.support.servers.servers import Running
 from tests.support.streams.stream_job import StreamJob, expected
 
 FLOWS = Flows(20_000, seed=11, sips=50, types=5, rate=2_000)
-_TYPES = {"int": "long", "float": "double", "text": "string"}
+_TYPES = {"int": "long", "float": "double", "timestamp(s)": "double", "text": "string"}
 _PARTS: list[dict[str, object]] = [{"name": field.name, "type": _TYPES[field.type]} for field in FIELDS]
 OLD = {"type": "record", "name": "Flow", "fields": _PARTS}
 # Another order, optional values, and fields that nobody reads.
