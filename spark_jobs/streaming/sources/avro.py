@@ -19,6 +19,7 @@ class Avro(RecordFormat):
         kernels.LONG_NUMBER: "no number at byte {0}",
         kernels.OUT_OF_RANGE: "the schema has no such branch or symbol, at byte {0}",
         kernels.NO_UTF8: "not UTF-8, at byte {0}",
+        kernels.TOO_DEEP: f"more than {kernels.MAX_LEVELS:,} levels, at byte {{0}}",
     }
 
     def compiler(self) -> AvroCompiler:

@@ -30,13 +30,14 @@ ENUM = 12  # the first of its symbols; the number of them in `sizes`
 UNION = 13  # the first of its branches in `targets`; the number of them in `sizes`
 JUMP = 14  # the next operation
 MISMATCH = 15  # a value of another type than that of the column
+CALL, RETURN = 20, 21  # CALL: the first operation of a record that contains itself; RETURN: to that after the call
 LIST, BLOCKS, ITEM, ITEM_END = 16, 17, 18, 19
 # LIST precedes BLOCKS if items are read, for which `sizes` of BLOCKS is 1. BLOCKS: the operation after the last item;
 # ITEM: what reads each item, in `targets`, and the last of them all further ones; ITEM_END: that of BLOCKS
 
 # Codes of faults; 0 or more is the column of which the value is none of its type.
-GOOD, ENDS, GOES_ON, LONG_NUMBER, OUT_OF_RANGE, NO_UTF8 = -1, -2, -3, -4, -5, -6
-MAX_LEVELS = 64  # of lists within lists
+GOOD, ENDS, GOES_ON, LONG_NUMBER, OUT_OF_RANGE, NO_UTF8, TOO_DEEP = -1, -2, -3, -4, -5, -6, -7
+MAX_LEVELS = 1_000  # of lists within lists, and of records that contain themselves
 
 _SEVEN, _ONE, _LOW = np.uint64(7), np.uint64(1), np.uint64(127)
 
@@ -83,7 +84,8 @@ def read_records(  # type: ignore[no-untyped-def]
     """
     good = bad = 0
     scratch = np.empty(8, np.uint8)
-    remaining, ordinals, loops = np.empty(MAX_LEVELS + 2, np.int64), np.empty(MAX_LEVELS + 2, np.int64), 0
+    remaining, ordinals, loops = np.empty(MAX_LEVELS, np.int64), np.empty(MAX_LEVELS, np.int64), 0
+    returns, calls = np.empty(MAX_LEVELS, np.int64), 0
     for record in range(begins.size):
         at = programs[record]
         if at < 0:
@@ -94,7 +96,7 @@ def read_records(  # type: ignore[no-untyped-def]
             floats[c, good] = 0.0
             valid[c, good] = False
         position, end = begins[record], ends[record]
-        code, begin, loops = np.int64(GOOD), position, 0
+        code, begin, loops, calls = np.int64(GOOD), position, 0, 0
         while operations[at] != END:
             operation, c, begin = operations[at], columns[at], position
             if operation == SKIP:
@@ -141,7 +143,22 @@ def read_records(  # type: ignore[no-untyped-def]
             elif operation == MISMATCH:
                 code = c
                 break
+            elif operation == CALL:
+                if calls == MAX_LEVELS:
+                    code = np.int64(TOO_DEEP)
+                    break
+                returns[calls] = at + 1
+                calls += 1
+                at = operands[at]
+                continue
+            elif operation == RETURN:
+                calls -= 1
+                at = returns[calls]
+                continue
             elif operation == LIST:
+                if loops == MAX_LEVELS:
+                    code = np.int64(TOO_DEEP)
+                    break
                 ordinals[loops] = 0
             elif operation == ITEM:
                 ordinal = ordinals[loops - 1]
@@ -218,6 +235,9 @@ def read_records(  # type: ignore[no-untyped-def]
                             position += size
                             continue
                         number = -number
+                    if loops == MAX_LEVELS:
+                        code = np.int64(TOO_DEEP)
+                        break
                     remaining[loops] = number
                     loops += 1
             if position > end:

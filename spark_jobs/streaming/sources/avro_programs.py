@@ -89,10 +89,14 @@ class AvroCompiler(Compiler):
         self._symbols: list[bytes] = []
         self._named: dict[str, Any] = {}  # definition and namespace of the types of a schema, by full name
         self._limit = 0
+        self._entries: dict[str, int] = {}  # where the records begin that are being skipped
+        self._calls: set[str] = set()  # those of them that contain themselves
 
     def add(self, schema: RegisteredSchema, record_type: int = 0) -> int:
         lines, targets, symbols = len(self._lines), len(self._targets), len(self._symbols)
         self._named, self._limit = {}, lines + _MAX_OPERATIONS
+        self._entries.clear()
+        self._calls.clear()
         try:
             for reference in schema.references:
                 self._declare(_parse(reference.text), "", 0)
@@ -124,7 +128,7 @@ class AvroCompiler(Compiler):
     def _resolve(self, schema: Any, space: str, depth: int) -> tuple[str, Any, str]:
         """Return the name of a type, its definition and the namespace in it; a union is named `union`."""
         if depth > _MAX_DEPTH:
-            raise InvalidSchemaError(f"it has more than {_MAX_DEPTH} levels, or contains itself")
+            raise InvalidSchemaError(f"it has more than {_MAX_DEPTH} levels")
         if isinstance(schema, list):
             return "union", schema, space
         if isinstance(schema, str):
@@ -267,8 +271,7 @@ class AvroCompiler(Compiler):
         if kind == "union":
             self._branches(definition, lambda branch: self._skip(branch, depth + 1, space))
         elif kind == "record":
-            for part in _parts_of(definition):
-                self._skip(part["type"], depth + 1, space)
+            self._skip_record(definition, depth, space)
         elif kind in ("array", "map"):
             self._skip_blocks(definition, kind, depth, space)
         elif kind in ("int", "long", "enum"):
@@ -277,6 +280,29 @@ class AvroCompiler(Compiler):
             self._write(kernels.SKIP_TEXT)
         elif size := _size_of(kind, definition):
             self._write(kernels.SKIP, size)
+
+    def _skip_record(self, definition: Any, depth: int, space: str) -> None:
+        """Write what skips a record; if it contains itself, as operations that are called."""
+        name = str(definition.get("name", ""))
+        name = name if "." in name or not space else f"{space}.{name}"
+        if name in self._entries:
+            self._calls.add(name)
+            self._write(kernels.CALL, self._entries[name])
+            return
+        lines, targets = len(self._lines), len(self._targets)
+        self._entries[name] = lines + 2
+        for part in _parts_of(definition):
+            self._skip(part["type"], depth + 1, space)
+        if name in self._calls:
+            del self._lines[lines:], self._targets[targets:]
+            self._write(kernels.CALL, lines + 2)
+            over = self._write(kernels.JUMP)
+            for part in _parts_of(definition):
+                self._skip(part["type"], depth + 1, space)
+            self._write(kernels.RETURN)
+            self._lines[over][1] = len(self._lines)
+            self._calls.remove(name)
+        del self._entries[name]
 
     def _skip_blocks(self, definition: Any, kind: str, depth: int, space: str) -> None:
         at = self._write(kernels.BLOCKS)

@@ -234,7 +234,6 @@ def test_a_schema_that_doubles_itself_is_refused() -> None:
         ('{"type": "record", "name": "R", "fields": [{"name": "o", "type": {"type": "array"}}]}', "no schema of Avro"),
         (FIXED.replace("SIZE", "-1"), "the size of the type 'F' is -1"),
         (FIXED.replace("SIZE", '"3"'), "the size of the type 'F' is '3'"),
-        ('{"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}', "contains itself"),
         ('{"type": "record", "name": "R", "fields": [{"name": "r", "type": {"type": "array", "items": "null"}}]}',
          "lists of items without any bytes"),
     ],
@@ -247,3 +246,73 @@ def test_a_schema_that_cannot_be_read_is_refused(schema: str, reason: str) -> No
     with pytest.raises(InvalidSchemaError, match=reason):
         own.add(RegisteredSchema("AVRO", schema))
     assert own.program().operations.tolist() == before
+
+
+TREE = {
+    "type": "record",
+    "name": "Tree",
+    "namespace": "wood",
+    "fields": [
+        {"name": "left", "type": ["null", "Tree"]},
+        {"name": "twigs", "type": {"type": "array", "items": "wood.Tree"}},
+        {"name": "leaf", "type": ["null", {"type": "record", "name": "Leaf", "fields": [
+            {"name": "of", "type": ["Tree", "null"]}, {"name": "next", "type": ["null", "Leaf"]},
+        ]}]},
+        {"name": "right", "type": {"type": "map", "values": ["Tree", "long"]}},
+        {"name": "n", "type": "long"},
+    ],
+}  # fmt: skip
+
+
+@st.composite
+def trees(draw: st.DrawFn, depth: int = 0) -> Any:
+    """Trees of trees."""
+
+    def tree() -> Any:
+        return draw(trees(depth + 1)) if depth < 4 and draw(st.integers(0, 2)) == 0 else None
+
+    leaf = None
+    for _ in range(draw(st.integers(0, 3)) if depth < 3 else 0):
+        leaf = {"of": tree(), "next": leaf}
+    twigs = [each for each in (tree(), tree()) if each is not None]
+    right = {f"{at}": tree() or at for at in range(draw(st.integers(0, 2)))}
+    return {"left": tree(), "twigs": twigs, "leaf": leaf, "right": right, "n": draw(st.integers(-9, 9))}
+
+
+@given(st.lists(trees(), min_size=1, max_size=3))
+def test_records_that_contain_themselves_are_read_as_deep_as_fields_are(schema_file: Any, rows: list[Any]) -> None:
+    """And what is deeper is skipped; in fields, arrays and maps, and from one record to another and back."""
+    schema_file.write_text(json.dumps(TREE))
+    fields = {"n": "int", "left.n": "int", "left.left.n": "int", "twigs[1].n": "int", "leaf.next.of.n": "int"}
+    parsed = fastavro.parse_schema(json.loads(json.dumps(TREE)))
+    contents = []
+    for row in rows:
+        written = io.BytesIO()
+        fastavro.schemaless_writer(written, parsed, row)
+        contents.append(written.getvalue())
+
+    def value_at(row: Any, path: str) -> Any:
+        for part in parts_of_path(path):
+            if part.startswith("["):
+                row = row[int(part[1:-1])] if row is not None and len(row) > int(part[1:-1]) else None
+            else:
+                row = None if row is None else row[part]
+        return row
+
+    avro = Avro(Layout("avro", fields, {"schema": str(schema_file)}), list(fields))
+    table, dead = rows_of(avro, [MessageBatch.of([Message(at, value) for at, value in enumerate(contents)])])
+    assert not dead and table.to_pylist() == [{path: value_at(row, path) for path in fields} for row in rows]
+
+
+def test_a_record_without_end_is_a_dead_letter(schema_file: Any) -> None:
+    """Whether the schema has no end, or the record has too many levels."""
+    schema_file.write_text('{"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}')
+    avro = Avro(Layout("avro", {"n": "int"}, {"schema": str(schema_file)}), ["n"])
+    _, (letter,) = rows_of(avro, [MessageBatch.of([Message(0, b"ab")])])
+    assert letter.reason == "more than 1,000 levels, at byte 0"
+    chain = {"type": "record", "name": "R", "fields": [{"name": "r", "type": ["null", "R"]}]}
+    schema_file.write_text(json.dumps(chain))
+    avro = Avro(Layout("avro", {"n": "int"}, {"schema": str(schema_file)}), ["n"])
+    messages = [Message(0, b"\x02" * 900 + b"\0"), Message(1, b"\x02" * 1_100 + b"\0")]
+    table, (letter,) = rows_of(avro, [MessageBatch.of(messages)])
+    assert table.num_rows == 1 and (letter.offset, letter.reason[:22]) == (1, "more than 1,000 levels")
