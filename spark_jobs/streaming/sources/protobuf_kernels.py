@@ -11,7 +11,13 @@ import numpy as np
 from numba import njit
 
 from springline.spark_jobs.streaming.sources.field_types import FLOAT as FLOAT_COLUMN
-from springline.spark_jobs.streaming.sources.value_kernels import is_utf8, parse_value, scale_double, scale_number
+from springline.spark_jobs.streaming.sources.value_kernels import (
+    big_endian,
+    is_utf8,
+    parse_value,
+    scale_double,
+    scale_number,
+)
 
 # Operations of entries, with what their operand is: of integers the power of ten to the number in the column.
 SKIP = 0
@@ -21,8 +27,8 @@ FLOAT, DOUBLE = 10, 11
 TEXT, PARSED_TEXT, BYTES = 12, 13, 14  # PARSED_TEXT: a decimal, a date or a timestamp as text
 ENUM = 15  # the first of its symbols; the number of them in `sizes`
 RECORD = 16  # the table of its type
-TIMESTAMP = 17
-BOOL = 18
+TIMESTAMP, DECIMAL = 17, 18  # records that are values
+BOOL = 22
 LIST = 19  # the table of each item, whose only entry reads it, in `targets`; the last is that of all further ones
 PACKED = 20  # the key of its items
 MISMATCH = 21  # a value of another type than that of the column
@@ -93,39 +99,62 @@ def _skip_group(data, position, end, key, open_groups):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True)
-def _timestamp(data, position, end):  # type: ignore[no-untyped-def]
-    """Return a `google.protobuf.Timestamp` in microseconds, rounded down, and whether it is one."""
-    seconds = nanos = np.int64(0)
+def _read_parts(data, position, end):  # type: ignore[no-untyped-def]
+    """Read a record of few fields: returns the numbers of its fields 1 to 3, where the bytes of field 1 begin and end,
+    and whether it is a record.
+    """
+    numbers = (np.int64(0), np.int64(0), np.int64(0))
+    begin = stop = np.int64(0)
     open_groups = np.empty(MAX_LEVELS, np.int64)
     while position < end:
         key, position = _varint(data, position, end)
         if position < 0 or key < 8 or key > 0xFFFFFFFF:
-            return np.int64(0), False
-        wire = key & 7
+            return numbers, begin, stop, False
+        wire, field = key & 7, key >> 3
         if wire == VARINT:
             number, position = _varint(data, position, end)
             if position < 0:
-                return np.int64(0), False
-            if key == 8:
-                seconds = number
-            elif key == 16:
-                nanos = np.int64(np.int32(number & _LOW_32))
+                return numbers, begin, stop, False
+            first, second, third = numbers
+            numbers = (
+                number if field == 1 else first, number if field == 2 else second, number if field == 3 else third
+            )  # fmt: skip
         elif wire == LENGTH:
             length, position = _varint(data, position, end)
             if position < 0 or length < 0 or length > end - position:
-                return np.int64(0), False
+                return numbers, begin, stop, False
+            if field == 1:
+                begin, stop = np.int64(position), np.int64(position + length)
             position += length
         elif wire in (BITS64, BITS32):
             position += 8 if wire == BITS64 else 4
         elif wire == GROUP:
             position = _skip_group(data, position, end, key, open_groups)
             if position < 0:
-                return np.int64(0), False
+                return numbers, begin, stop, False
         else:
-            return np.int64(0), False
-    if position != end or not _MIN_SECONDS <= seconds <= _MAX_SECONDS or not 0 <= nanos < _NANOS:
+            return numbers, begin, stop, False
+    return numbers, begin, stop, position == end
+
+
+@njit(cache=True, nogil=True)
+def _timestamp(data, position, end):  # type: ignore[no-untyped-def]
+    """Return a `google.protobuf.Timestamp` in microseconds, rounded down, and whether it is one."""
+    (seconds, nanos, _), _, _, good = _read_parts(data, position, end)
+    nanos = np.int64(np.int32(nanos & _LOW_32))
+    if not good or not _MIN_SECONDS <= seconds <= _MAX_SECONDS or not 0 <= nanos < _NANOS:
         return np.int64(0), False
     return seconds * 1_000_000 + nanos // 1_000, True
+
+
+@njit(cache=True, nogil=True)
+def _decimal(data, position, end, scale, kind, low, high):  # type: ignore[no-untyped-def]
+    """Return a `confluent.type.Decimal` times 10^scale, and whether it is one of a column's values."""
+    (_, _, own), begin, stop, good = _read_parts(data, position, end)
+    number, fits = big_endian(data, begin, stop)
+    if not good or not fits:
+        return np.int64(0), False
+    return scale_number(number, scale - np.int64(np.int32(own & _LOW_32)), kind, low, high)
 
 
 @njit(cache=True, nogil=True)
@@ -325,6 +354,8 @@ def read_records(  # type: ignore[no-untyped-def]
                     integer, fits = scale_double(real, scales[c], minima[c], maxima[c])
             elif operation == TIMESTAMP:
                 integer, fits = _timestamp(data, position, position + length)
+            elif operation == DECIMAL:
+                integer, fits = _decimal(data, position, position + length, scales[c], kinds[c], minima[c], maxima[c])
             elif operation == PARSED_TEXT:
                 integer, fits = parse_value(
                     data, position, position + length, kinds[c], scales[c], minima[c], maxima[c]

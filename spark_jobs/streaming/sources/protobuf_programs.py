@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
@@ -63,6 +63,7 @@ _POWERS = (INT, FLOAT, DECIMAL, TIMESTAMP_NUMBER)  # what integers are read as
 _BOOL, _STRING, _GROUP, _RECORD, _BYTES, _ENUM = 8, 9, 10, 11, 12, 14
 _WIRES = {_BOOL: kernels.VARINT, _GROUP: kernels.GROUP, _ENUM: kernels.VARINT}  # the others have a length
 _TIMESTAMP = "google.protobuf.Timestamp"
+_DECIMALS = ("confluent.type.Decimal", "confluent.types.Decimal")
 _WRAPPERS = frozenset(
     f"google.protobuf.{each}Value"
     for each in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
@@ -241,6 +242,8 @@ class ProtobufCompiler(Compiler):
             return [_Entry(key, kernels.RECORD, number)], filled
         if kind.full_name == _TIMESTAMP and self._types.kinds[column] in (TIMESTAMP, TIMESTAMP_NUMBER):
             return [_Entry(key, kernels.TIMESTAMP, column=column)], [(column, 0)]
+        if kind.full_name in _DECIMALS and self._types.kinds[column] == DECIMAL:
+            return [_Entry(key, kernels.DECIMAL, column=column)], [(column, 0)]
         if kind.full_name not in _WRAPPERS:
             return None
         value = kind.fields_by_name["value"]
@@ -372,6 +375,9 @@ def _protoc(schema: RegisteredSchema, folder: Path | None) -> tuple[str, FileDes
             _write_import(source, name, text)
         folders = [source, *([folder] if folder else []), Path(str(files("grpc_tools"))) / "_proto"]
         command = [sys.executable, "-m", "grpc_tools.protoc", *(f"-I{each}" for each in folders)]
+        if builtins := _builtins(schema, names):
+            Path(work, "builtins").write_bytes(builtins)
+            command.append(f"--descriptor_set_in={work}/builtins")
         command += ["--include_imports", f"--descriptor_set_out={out}", main]
         try:
             ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_PROTOC_SECONDS)
@@ -383,6 +389,22 @@ def _protoc(schema: RegisteredSchema, folder: Path | None) -> tuple[str, FileDes
             lines = [line for line in ended.stderr.splitlines() if line.strip() and "warning" not in line.lower()]
             raise InvalidSchemaError(lines[0] if lines else f"protoc ended with {ended.returncode}")
         return main, FileDescriptorSet.FromString(out.read_bytes())
+
+
+def _builtins(schema: RegisteredSchema, names: Collection[str]) -> bytes:
+    """Return the descriptors of Confluent's own imports, which are in no registry; empty if a schema uses none."""
+    if not any("confluent/" in text for text in (schema.text, *(each.text for each in schema.references))):
+        return b""
+    from confluent_kafka.schema_registry.confluent import meta_pb2
+    from confluent_kafka.schema_registry.confluent.type import decimal_pb2 as type_pb2
+    from confluent_kafka.schema_registry.confluent.types import decimal_pb2 as types_pb2
+    from google.protobuf import descriptor_pb2
+
+    builtins = descriptor_pb2.FileDescriptorSet()
+    for module in (descriptor_pb2, meta_pb2, type_pb2, types_pb2):
+        if module.DESCRIPTOR.name not in names:
+            builtins.file.add().ParseFromString(module.DESCRIPTOR.serialized_pb)
+    return bytes(builtins.SerializeToString())
 
 
 def _write_import(folder: Path, name: str, text: str) -> None:

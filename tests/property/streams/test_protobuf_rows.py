@@ -9,11 +9,13 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.schema_registry.confluent.type.decimal_pb2 import Decimal as Decimal_
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
@@ -343,3 +345,32 @@ def test_a_full_disk_is_no_fault_of_a_schema(registry: HttpRegistry, monkeypatch
         rows_of(own, [messages])
     table, dead = rows_of(own, [messages])
     assert table.to_pylist() == [{"n": 7}] and not dead
+
+
+@given(st.lists(st.decimals(-(10**6), 10**6, places=3) | st.none(), min_size=1, max_size=4), st.integers(0, 3))
+def test_confluents_own_imports_are_known(registry: HttpRegistry, amounts: list[Decimal | None], places: int) -> None:
+    """They are in no registry: options of fields, and a decimal as Connect and Flink write it."""
+    text = """
+        syntax = "proto3";
+        import "confluent/meta.proto";
+        import "confluent/type/decimal.proto";
+        message Bill {
+          option (confluent.message_meta).doc = "what is owed";
+          confluent.type.Decimal amount = 1 [(confluent.field_meta) = { params: [{ key: "scale", value: "3" }] }];
+        }
+    """
+    schema_id = registry.register(text, kind="PROTOBUF")
+    own = open_format(Layout("protobuf", {"amount": f"decimal(12, {places})"}), {"amount"})
+    messages = []
+    for at, amount in enumerate(amounts):
+        content = b""
+        if amount is not None:
+            digits = int(amount.scaleb(3))
+            value = digits.to_bytes(digits.bit_length() // 8 + 1, "big", signed=True)
+            inner = Decimal_(value=value, precision=12, scale=3).SerializeToString()
+            content = b"\x0a" + bytes([len(inner)]) + inner
+        messages.append(Message(at, b"\0" + schema_id.to_bytes(4, "big") + b"\0" + content))
+    table, dead = rows_of(own, [MessageBatch.of(messages)])
+    fits = [amount is None or amount == round(amount, places) for amount in amounts]
+    assert table.column("amount").to_pylist() == [amount for amount, fit in zip(amounts, fits, strict=True) if fit]
+    assert [letter.offset for letter in dead] == [at for at, fit in enumerate(fits) if not fit]
