@@ -184,6 +184,15 @@ class TestArrow(TypedSuite):
         (b"text", "not an Arrow stream"),
     )
 
+    def test_parts_of_what_has_none_are_refused(self) -> None:
+        """By the path, and what is there."""
+        for name, reason in (
+            ("counts[1]", "column counts[1]: [1] is no item of int64"),
+            ("user.id", "column user.id: id is no part of int64"),
+        ):
+            table, (letter,) = self._read([ipc(pa.table({"counts": [1], "user": [2]}))], [name])
+            assert not table.num_rows and letter.reason == reason
+
     def encode(self, row: Row) -> bytes:
         created = row.get("created")
         content = nested({**row, "created": None if created is None else micros(created) // 1_000})

@@ -30,6 +30,7 @@ from springline.spark_jobs.streaming.sources.chunk import (
 from springline.spark_jobs.streaming.sources.field_types import (
     DECIMAL,
     TIMESTAMP_NUMBER,
+    UNIT_SCALES,
     ColumnTypes,
     arrow_type,
     sql_type,
@@ -42,8 +43,6 @@ _T = TypeVar("_T")
 
 CHUNK_ROWS = 65_536
 _READ_OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
-_SCALES = {"s": 6, "ms": 3, "us": 0, "ns": -3}  # powers of ten from a unit to microseconds
-
 _Read = dict[str, tuple[Column, Flags]]
 """The columns by name, each with which of its values are of its type (empty: all)."""
 
@@ -124,16 +123,26 @@ def _table(value: bytes | memoryview, projection: Sequence[str]) -> pa.Table:
             for part in path[1:]:
                 arrays = [_part(array, part) for array in column.chunks] or [_part(pa.array([], column.type), part)]
                 column = pa.chunked_array(arrays)
-        except (pa.ArrowException, KeyError) as error:
+        except (pa.ArrowException, KeyError, _TypeMismatchError) as error:
             raise _TypeMismatchError(f"column {name}: {error}") from error
         columns.append(column)
     return pa.table(columns, names=list(projection))
 
 
+_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+
+
 def _part(array: pa.Array, part: str) -> pa.Array:
-    """Return a field of structs, or an item of lists given as `[0]`; null where there is none."""
+    """Return a field of structs, or an item of lists given as `[0]`; null where there is none.
+
+    Raises `_TypeMismatchError` if they are none.
+    """
     if not part.startswith("["):
+        if not pa.types.is_struct(array.type):
+            raise _TypeMismatchError(f"{part} is no part of {array.type}")
         return pc.struct_field(array, part)
+    if not any(is_list(array.type) for is_list in _LISTS):
+        raise _TypeMismatchError(f"{part} is no item of {array.type}")
     lists = array if pa.types.is_large_list(array.type) else array.cast(pa.list_(array.type.value_type))
     bounds, index = lists.offsets.to_numpy(), int(part[1:-1])
     is_there = (np.diff(bounds) > index) & np.asarray(lists.is_valid())
@@ -201,7 +210,7 @@ def _numbers(name: str, declared: str, column: pa.ChunkedArray) -> tuple[Column,
     if declared == "date" and pa.types.is_date(source_type):
         numbers = column.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
     elif declared.startswith("timestamp") and pa.types.is_timestamp(source_type):
-        numbers, power = column.cast(pa.int64()), _SCALES[source_type.unit]
+        numbers, power = column.cast(pa.int64()), UNIT_SCALES[source_type.unit]
     elif declared.startswith("decimal") and pa.types.is_decimal(source_type) and _is_sound(source_type):
         return _decimals(column, scale, low, high)
     elif kind in (DECIMAL, TIMESTAMP_NUMBER) and pa.types.is_integer(source_type):

@@ -39,7 +39,7 @@ FIELD_TYPES = (
 )  # fmt: skip
 """The types that a declaration may write; of decimals with any digits and decimal places."""
 
-_SCALES = {"s": 6, "ms": 3, "us": 0, "ns": -3}  # powers of ten from a unit to microseconds
+UNIT_SCALES = {"s": 6, "ms": 3, "us": 0, "ns": -3}  # powers of ten from a unit to microseconds
 _PLAIN = {"boolean": BOOLEAN, "int": INT, "float": FLOAT, "text": TEXT, "bytes": BYTES, "date": DATE}
 _TIMESTAMP = re.compile(r"timestamp(?:\((s|ms|us|ns)\))?")
 _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
@@ -81,7 +81,7 @@ def _column_type(declared: str) -> tuple[int, int, int, int]:
         return _PLAIN[declared], 0, low, high
     if match := _TIMESTAMP.fullmatch(declared):
         kind = TIMESTAMP_NUMBER if match[1] else TIMESTAMP
-        return kind, _SCALES.get(match[1] or "", 0), MIN_TIMESTAMP, MAX_TIMESTAMP
+        return kind, UNIT_SCALES.get(match[1] or "", 0), MIN_TIMESTAMP, MAX_TIMESTAMP
     match = _DECIMAL.fullmatch(declared)
     if match is None:
         raise ValueError(f"write {', '.join(FIELD_TYPES[:-1])} or {FIELD_TYPES[-1]}")

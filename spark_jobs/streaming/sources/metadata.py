@@ -69,7 +69,8 @@ class Metadata:
         millis = np.concatenate([batch.timestamps[rows] for batch, rows in parts])
         values, good = np.empty(millis.size, np.int64), np.empty(millis.size, np.bool_)
         scale_numbers(millis, 3, TIMESTAMP, MIN_TIMESTAMP, MAX_TIMESTAMP, values, good)
-        return NumberColumn(values, millis != _NO_TIMESTAMP), good
+        has_one = millis != _NO_TIMESTAMP
+        return NumberColumn(values, EVERYWHERE if has_one.all() else has_one), good
 
 
 def _parts(chunk: Chunk) -> Iterator[tuple[MessageBatch, Ints]]:

@@ -192,16 +192,14 @@ class ProtobufCompiler(Compiler):
         if name not in self._names and not any(is_below(each, name) for each in self._names):
             return [], []
         if part.is_repeated:
-            return self._read_list(part, name, table, level)
+            return self._read_list(part, name, level)
         entries, fills = self._read_one(part, name, level)
         if not part.has_presence and fills:  # as every message has
             (entry,) = entries
             table.defaults.append((entry.column, entry.operand if entry.operation == kernels.ENUM else -1))
         return entries, fills
 
-    def _read_list(
-        self, part: FieldDescriptor, name: str, table: _Table, level: int
-    ) -> tuple[list[_Entry], list[tuple[int, int]]]:
+    def _read_list(self, part: FieldDescriptor, name: str, level: int) -> tuple[list[_Entry], list[tuple[int, int]]]:
         """Return how the items of a repeated field are read that are fields, or have some."""
         key, packed = _key(part), (part.number << 3) | kernels.LENGTH
         indices = indices_below(name, self._names)

@@ -66,7 +66,7 @@ class SizeLimit:
 
     def __init__(self, round_bytes: int) -> None:
         self._round_bytes = round_bytes
-        self._last = (0, 0)  # bytes read, and the sum of offsets, of all units
+        self._last: dict[int, UnitReport] = {}
         self._sizes: deque[float] = deque(maxlen=_SAMPLES)
 
     def apply(
@@ -80,10 +80,13 @@ class SizeLimit:
         return max_messages if sum(requested.values()) <= fitting else spread(fitting, requested)
 
     def _measure(self, reports: Iterable[UnitReport]) -> None:
+        """Measure what units have read since their last report; a unit or partition that is new begins anywhere."""
         read = offsets = 0
-        for report in reports:
-            read += report.totals.flow.read_bytes
-            offsets += sum(report.round.offsets.values())
-        before, self._last = self._last, (read, offsets)
-        if before[1] and offsets > before[1]:
-            self._sizes.append((read - before[0]) / (offsets - before[1]))
+        before, self._last = self._last, {report.unit: report for report in reports}
+        for unit, report in self._last.items():
+            last, own = before.get(unit), report.round.offsets
+            if last is not None and last.round.offsets.keys() == own.keys():
+                read += report.totals.flow.read_bytes - last.totals.flow.read_bytes
+                offsets += sum(own.values()) - sum(last.round.offsets.values())
+        if offsets > 0:
+            self._sizes.append(max(read, 0) / offsets)

@@ -68,5 +68,5 @@ def _value(aggregate: Aggregate, groups: pa.RecordBatch) -> pa.Array:
         if aggregate.kind == "avg":
             values = values / np.maximum(counts, 1) / 10.0 ** (scale or 0)
         elif scale is not None:
-            is_null = is_null | (np.abs(values) >= 10**MAX_DIGITS)
+            is_null = is_null | (values >= 10**MAX_DIGITS) | (values <= -(10**MAX_DIGITS))
         return typed(pa.array(values, mask=is_null | np.isnan(values)), aggregate.type)

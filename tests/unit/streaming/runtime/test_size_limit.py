@@ -39,6 +39,14 @@ def test_later_rounds_are_limited_by_the_largest_mean_of_the_newest() -> None:
     assert limits == {0: 90}
 
 
+def test_units_that_report_later_are_not_taken_for_small_messages() -> None:
+    """The offsets of a topic, or of a new partition, begin anywhere."""
+    limit = SizeLimit(4 * MAX_RECORD_BYTES)
+    limit.apply({}, {}, reports((500, 10_000_000)))
+    assert limit.apply({0: 90}, {0: 90}, reports((500, 10_000_000), (500, 20_000_000))) == {0: 4}
+    assert limit.apply({0: 90}, {0: 90}, reports((1_500, 10_000_010), (500, 20_000_000))) == {0: 90}
+
+
 @pytest.mark.parametrize("size", [0, 10, 100_000])
 def test_a_round_has_at_least_one_message(size: int) -> None:
     """However large it is, and where messages have no bytes."""
