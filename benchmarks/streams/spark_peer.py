@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # a JVM is started only in the process that runs the peer
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-_KINDS: Mapping[str, str] = {"int": "bigint", "float": "double", "text": "string"}
+_KINDS: Mapping[str, str] = {"int": "bigint", "float": "double", "timestamp(s)": "double", "text": "string"}
 
 
 def session_of(where: Place) -> SparkSession:
