@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from springline.persistence.backends.registry import open_backend
-from springline.persistence.backends.spec import Backend
+from springline.persistence.backends.spec import Backend, UnderStore
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.claims import Claims
 from springline.persistence.catalog.proof_claims import ProofClaims
@@ -44,7 +44,7 @@ class Platform:
         settings: the settings it was opened with.
         catalog: the generations and their locations.
         cache: the store in memory, a `Backend`.
-        under: the under-store, a `Backend`.
+        under: the under-store, an `UnderStore`.
         runner: runs operations again.
         claims: the queue, with the leases of the persisters.
         watch: whether the under-store responds.
@@ -67,7 +67,7 @@ class Platform:
     settings: Settings
     catalog: Catalog
     cache: Backend
-    under: Backend
+    under: UnderStore
     runner: Runner
     claims: Claims
     watch: UnderStoreWatch

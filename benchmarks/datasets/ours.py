@@ -112,7 +112,8 @@ class Springline:
         until = time.monotonic() + PATIENCE
         for number in itertools.count():
             with store.write(f"warm-up/{number}", strategy=Strategy.ASYNC_STORE) as writing:
-                cache.write_small(writing.location, "part-0", b"?")
+                with cache.create(writing.location, "part-0", 1) as file:
+                    file.write(b"?")
                 writing.mark_complete(OperationResult(1, "", 0.0))
             while self._platform.claims.depth():
                 self._check_persisters()

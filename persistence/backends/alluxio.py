@@ -16,8 +16,8 @@ import requests
 from springline.persistence.backends.alluxio_proxy import AlluxioFileStatus, AlluxioProxy, Block, ProxyUpload, Worker
 from springline.persistence.backends.listing import FolderEntry, ListedBackend, checked_below, files_below
 from springline.persistence.backends.registry import StoreRequest
-from springline.persistence.backends.spec import File
 from springline.persistence.errors import StorageUnavailableError
+from springline.persistence.model.manifest import File
 
 _CHUNK = 1 << 20
 _WORKER_TIMEOUT = 2.0  # timeout (s) of a worker's answer about its block folders or its load
@@ -86,9 +86,6 @@ class AlluxioBackend(ListedBackend):
     def create(self, location: str, name: str, size: int) -> BinaryIO:
         return cast(BinaryIO, _AlluxioWriter(self._proxy.open_upload(self._path(location, name), size)))
 
-    def rename(self, old: str, new: str) -> None:
-        self._proxy.move(self._path(old), self._path(new))
-
     def delete(self, location: str) -> None:
         self._proxy.remove(self._path(location))
 
@@ -97,15 +94,6 @@ class AlluxioBackend(ListedBackend):
             return tuple(sorted(status.name for status in self._proxy.list_folder(self._path(location))))
         except FileNotFoundError:
             return ()
-
-    def read_small(self, location: str, name: str) -> bytes:
-        return b"".join(self.chunks(location, name))
-
-    def write_small(self, location: str, name: str, content: bytes) -> None:
-        path = self._path(location, name)
-        self._proxy.remove(path)  # a file is written once
-        with _AlluxioWriter(self._proxy.open_upload(path, len(content))) as out:
-            out.write(content)
 
     def file_status(self, location: str, name: str) -> AlluxioFileStatus:
         """Return the master's status of one file: whether persisted or lost, and which workers hold its blocks."""

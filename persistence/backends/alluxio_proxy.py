@@ -128,14 +128,6 @@ class AlluxioProxy(Client):
                 raise _not_found_error(f"{self.server}{path}")
             return [AlluxioFileStatus.parse(fields) for fields in entries]
 
-    def move(self, old: str, new: str) -> None:
-        """Rename without overwriting `new`; parent folders are created."""
-        parent = new.rpartition("/")[0]
-        with self._translate_errors(parent):
-            self.create_directory(quote(parent), Options({"recursive": True, "allowExists": True}))
-        with self._translate_errors(f"{old} -> {new}"):
-            self.rename(quote(old), new, Options({}))
-
     def remove(self, path: str) -> None:
         """Remove `path`, if it exists."""
         with suppress(FileNotFoundError), self._translate_errors(path):

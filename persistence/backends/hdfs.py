@@ -13,8 +13,9 @@ from springline.persistence.backends.hdfs_checksum import HdfsChecksum
 from springline.persistence.backends.listing import FolderEntry, ListedBackend, checked_below, files_below
 from springline.persistence.backends.registry import StoreRequest
 from springline.persistence.backends.root_mark import MARK_NAME, RootMark, never_in_use
-from springline.persistence.backends.spec import File, Manifest
+from springline.persistence.backends.spec import UnderStore
 from springline.persistence.backends.webhdfs import WebHdfs
+from springline.persistence.model.manifest import FILE_NAME, File, Manifest
 
 
 def open_hdfs(request: StoreRequest) -> HdfsBackend:
@@ -35,13 +36,13 @@ def open_hdfs(request: StoreRequest) -> HdfsBackend:
     return HdfsBackend(uri, web, content, link=request.link, capacity=request.capacity, in_use=request.in_use)
 
 
-class HdfsBackend(ListedBackend):
+class HdfsBackend(ListedBackend, UnderStore):
     """The folder at `uri` (hdfs://host:port/folder); `link` limits its bandwidth, `capacity` its size in bytes.
 
     DataNodes verify what they receive against checksums that the sender computed. So a copy is verified by comparing
     HDFS's checksum of each file with that of the bytes that were sent; if they differ, or HDFS has a checksum of
     another kind, the file is read back.
-    The root's mark is checked when something is missing, and before a copy gets its final name, not with every call.
+    The root's mark is checked when something is missing, and before a copy is published, not with every call.
     """
 
     can_seek = True
@@ -102,10 +103,14 @@ class HdfsBackend(ListedBackend):
         self._sent_checksums[path] = HdfsChecksum(self._web.block_size(path))
         return cast(BinaryIO, _HdfsWriter(upload, self._link, self._sent_checksums[path]))
 
-    def rename(self, old: str, new: str) -> None:
-        source, target = self._path(old), self._path(new)
+    def publish(self, location: str, manifest: bytes) -> None:
+        final = self._path(location, FILE_NAME)
         self._mark.ensure()
-        self._web.move(source, target)
+        self._web.put_atomically(final, manifest)
+
+    def read_manifest(self, location: str) -> bytes:
+        with self._require_mark_if_missing():
+            return self._web.get(self._path(location, FILE_NAME))
 
     def delete(self, location: str) -> None:
         path = self._path(location)
@@ -121,20 +126,9 @@ class HdfsBackend(ListedBackend):
             self._mark.require()
             return ()
 
-    def locations(self, marker: str) -> Iterator[str]:
-        self._mark.require()
-        return super().locations(marker)
-
     def copies(self) -> Iterator[str]:
         self._mark.require()
         return super().copies()
-
-    def read_small(self, location: str, name: str) -> bytes:
-        with self._require_mark_if_missing():
-            return self._web.get(self._path(location, name))
-
-    def write_small(self, location: str, name: str, content: bytes) -> None:
-        self._web.put(self._path(location, name), content)
 
     def _entries(self, location: str) -> Sequence[FolderEntry]:
         return self._web.list_folder(self._folder(location))

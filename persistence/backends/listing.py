@@ -9,9 +9,9 @@ from pathlib import PurePosixPath
 
 import xxhash
 
-from springline.persistence.backends.spec import Backend, File, Manifest
+from springline.persistence.backends.spec import Backend
 from springline.persistence.errors import InvalidPathError
-from springline.persistence.model import sidecar
+from springline.persistence.model.manifest import File, Manifest, is_reserved
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ListedBackend(Backend):
     """A store that can only list one folder at a time, and whose bytes are verified by reading them back.
 
     A subclass implements `_entries`, which lists a folder, and the other methods of `Backend`: `exists`, `files`,
-    `chunks`, `create`, `rename`, `delete`, `names`, `read_small` and `write_small`.
+    `chunks`, `create`, `delete` and `names`. One that may be an under-store is an `UnderStore` too.
 
     Args:
         uri: of the store's root, such as `hdfs://namenode:8020/springline`.
@@ -72,9 +72,6 @@ class ListedBackend(Backend):
 
     def manifest(self, location: str) -> Manifest:
         return Manifest(tuple(File(f.name, f.bytes, self._checksum(location, f.name)) for f in self.files(location)))
-
-    def locations(self, marker: str) -> Iterator[str]:
-        return locations_below(self._entries, marker)
 
     def copies(self) -> Iterator[str]:
         return copies_below(self._entries)
@@ -130,26 +127,15 @@ def files_below(entries: FolderLister, top: str) -> Iterator[File]:
         [File(name='x/part', bytes=10, checksum='')]
     """
     for entry in entries(top):
-        if entry.name != sidecar.FILE_NAME:
+        if not is_reserved(entry.name):
             yield from _walk_files(entries, top, entry, "")
 
 
 def copies_below(entries: FolderLister) -> Iterator[str]:
-    """Yield every folder whose name begins with `@` or `.@`, without descending into it."""
+    """Yield every folder whose name begins with `@`, without descending into it."""
     for location, name in _walk_folders(entries, ""):
-        if name.startswith(("@", ".@")):
+        if name.startswith("@"):
             yield location
-
-
-def locations_below(entries: FolderLister, marker: str) -> Iterator[str]:
-    """Yield every folder that contains a file called `marker`, except hidden folders."""
-    pending = [""]
-    while pending:
-        location = pending.pop()
-        children = _list_if_present(entries, location)
-        if location and any(entry.name == marker and not entry.is_folder for entry in children):
-            yield location
-        pending += [_join(location, e.name) for e in children if e.is_folder and not e.name.startswith(".")]
 
 
 def _walk_folders(entries: FolderLister, top: str) -> Iterator[tuple[str, str]]:
@@ -158,7 +144,7 @@ def _walk_folders(entries: FolderLister, top: str) -> Iterator[tuple[str, str]]:
         location, name = pending.pop()
         if name:
             yield location, name
-        if not name.startswith(("@", ".@")):
+        if not name.startswith("@"):
             children = _list_if_present(entries, location)
             pending += [(_join(location, e.name), e.name) for e in children if e.is_folder]
 

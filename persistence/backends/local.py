@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import stat
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,9 +19,9 @@ from springline.persistence.backends.capacity import Capacity
 from springline.persistence.backends.listing import checked_below
 from springline.persistence.backends.registry import StoreRequest
 from springline.persistence.backends.root_mark import MARK_NAME, RootMark, never_in_use
-from springline.persistence.backends.spec import Backend, File, Manifest
+from springline.persistence.backends.spec import UnderStore
 from springline.persistence.errors import CorruptCopyError, InvalidPathError, StorageFullError, StorageUnavailableError
-from springline.persistence.model import sidecar
+from springline.persistence.model.manifest import FILE_NAME, File, Manifest, is_reserved
 from springline.persistence.private_files import create_private_folder
 
 _CHUNK = 1 << 20
@@ -44,7 +45,7 @@ def open_folder(request: StoreRequest) -> LocalBackend:
     return store
 
 
-class LocalBackend(Backend):
+class LocalBackend(UnderStore):
     """The folder `root`; `link` limits its bandwidth, `capacity` its size (bytes, 0: that of the disk).
 
     A `durable` one syncs its files to the disk, and its root must exist: a root that is
@@ -120,21 +121,30 @@ class LocalBackend(Backend):
             path.parent.mkdir(parents=True, exist_ok=True)
             return cast(BinaryIO, _LocalWriter(path, self._link, self._durable))
 
-    def rename(self, old: str, new: str) -> None:
-        source, target = self._reachable_path(old), self._reachable_path(new)
-        with _translate_errors(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if target.exists():
-                raise FileExistsError(errno.EEXIST, "the location exists", str(target))
+    def publish(self, location: str, manifest: bytes) -> None:
+        top = self._reachable_path(location)
+        final = top / FILE_NAME
+        partial = top / f"{FILE_NAME}.{uuid.uuid4().hex}"
+        with _translate_errors(final):
             if self._durable:
                 self._mark.ensure()
-                _sync_tree(source)
-            source.rename(target)
+                _sync_tree(top)
+            with partial.open("wb") as file:
+                file.write(manifest)
+                file.flush()
+                if self._durable:
+                    os.fsync(file.fileno())
+            partial.replace(final)
             if self._durable:
-                for folder in target.parents:
+                for folder in final.parents:
                     _sync(folder)
                     if folder == self.root:
                         break
+
+    def read_manifest(self, location: str) -> bytes:
+        path = self._reachable_path(location, FILE_NAME)
+        with _translate_errors(path):
+            return path.read_bytes()
 
     def delete(self, location: str) -> None:
         path = self.root / checked_below(str(self.root), location)
@@ -153,32 +163,11 @@ class LocalBackend(Backend):
         with _translate_errors(path):
             return tuple(sorted(entry.name for entry in path.iterdir())) if path.is_dir() else ()
 
-    def locations(self, marker: str) -> Iterator[str]:
-        for folder, folders, files in self._walk():
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            if marker in files:
-                yield folder.relative_to(self.root).as_posix()
-
     def copies(self) -> Iterator[str]:
         for folder, folders, _ in self._walk():
-            copies = [name for name in folders if name.startswith(("@", ".@"))]
+            copies = [name for name in folders if name.startswith("@")]
             yield from sorted((folder / name).relative_to(self.root).as_posix() for name in copies)
             folders[:] = sorted(set(folders) - set(copies))
-
-    def read_small(self, location: str, name: str) -> bytes:
-        path = self._reachable_path(location, name)
-        with _translate_errors(path):
-            return path.read_bytes()
-
-    def write_small(self, location: str, name: str, content: bytes) -> None:
-        path = self._reachable_path(location, name)
-        with _translate_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("wb") as file:
-                file.write(content)
-                if self._durable:
-                    file.flush()
-                    os.fsync(file.fileno())
 
     def _path(self, location: str, name: str = ".") -> Path:
         path = self.root / checked_below(str(self.root), location, name)
@@ -300,7 +289,7 @@ def _files_below(top: Path) -> Iterator[File]:
         for path in (Path(folder, name) for name in (*folders, *files)):
             status = path.lstat()
             if stat.S_ISREG(status.st_mode):
-                if path != top / sidecar.FILE_NAME:
+                if not (folder == str(top) and is_reserved(path.name)):
                     yield File(path.relative_to(top).as_posix(), status.st_size)
             elif not stat.S_ISDIR(status.st_mode):
                 raise InvalidPathError(f"{path} is a link or a device; a generation consists of regular files only")

@@ -1,7 +1,7 @@
 """Opens the store at a URI of the settings: its scheme selects the installed package that does so.
 
 A package adds a kind of store by an entry point of the group `springline.stores`, named by the scheme. It refers to
-an opener, a function from a `StoreRequest` to a `Backend`:
+an opener, a function from a `StoreRequest` to a `Backend`, which is an `UnderStore` in the role of one:
 
     [project.entry-points."springline.stores"]
     sqlite = "springline_sqlite.store:open_store"
@@ -14,12 +14,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, overload
 from urllib.parse import SplitResult, parse_qsl, unquote_to_bytes
 
 from springline.persistence.backends.bandwidth_limit import Link
 from springline.persistence.backends.root_mark import never_in_use
-from springline.persistence.backends.spec import Backend
+from springline.persistence.backends.spec import Backend, UnderStore
 from springline.persistence.errors import UsageError
 from springline.persistence.extensions import STORES
 from springline.persistence.settings import Settings, parse_store_uri
@@ -87,6 +87,16 @@ class StoreRequest:
             raise UsageError(f"{self.name}: a store of this kind has no option {name!r}; {allowed_text}")
 
 
+@overload
+def open_backend(
+    uri: str, role: Literal["under"], settings: Settings, *, in_use: Callable[[], bool] = never_in_use
+) -> UnderStore: ...
+
+
+@overload
+def open_backend(uri: str, role: Role, settings: Settings, *, in_use: Callable[[], bool] = never_in_use) -> Backend: ...
+
+
 def open_backend(uri: str, role: Role, settings: Settings, *, in_use: Callable[[], bool] = never_in_use) -> Backend:
     """Open the store at `uri` for a role, "cache" or "under"; raises `PersistenceError` if no package supports it.
 
@@ -110,8 +120,9 @@ def open_backend(uri: str, role: Role, settings: Settings, *, in_use: Callable[[
         in_use,
     )  # fmt: skip
     backend = STORES.call(parts.scheme, request, request.name)
-    if not isinstance(backend, Backend):
+    if not isinstance(backend, UnderStore if role == "under" else Backend):
+        expected = "an UnderStore" if role == "under" else "a Backend"
         raise UsageError(
-            f"{request.name}: the opener of {parts.scheme!r} returned {type(backend).__name__}, not a Backend"
+            f"{request.name}: the opener of {parts.scheme!r} returned {type(backend).__name__} instead of {expected}"
         )
     return backend

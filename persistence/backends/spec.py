@@ -2,72 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import BinaryIO
 
-import xxhash
-
 from springline.persistence.errors import StorageUnavailableError
+from springline.persistence.model.manifest import File, Manifest
 
 _NOWHERE = "@"  # not the name of any copy
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class File:
-    """One file of a generation.
-
-    Args:
-        name: below the generation's location, with `/` between folders.
-        bytes: its size.
-        checksum: of its bytes, xxh3 of 128 bits in hexadecimal; empty if it was not requested.
-
-    Example:
-        >>> File("part-0.parquet", 1_000).bytes
-        1000
-    """
-
-    name: str
-    bytes: int
-    checksum: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """The files of a generation, and one checksum over all of them.
-
-    Args:
-        files: sorted by name.
-
-    Example:
-        >>> manifest = Manifest((File("a", 3, "4f"), File("b", 4, "e0")))
-        >>> manifest.bytes, len(manifest.checksum)
-        (7, 32)
-    """
-
-    files: tuple[File, ...]
-
-    @property
-    def bytes(self) -> int:
-        """Total bytes of all files."""
-        return sum(file.bytes for file in self.files)
-
-    @property
-    def checksum(self) -> str:
-        """One checksum (xxh3, 128 bits) over names, sizes and checksums of all files."""
-        lines = "".join(f"{file.name}\t{file.bytes}\t{file.checksum}\n" for file in self.files)
-        return xxhash.xxh3_128_hexdigest(os.fsencode(lines))
-
-
 class Backend(ABC):
-    """A store: a tree of locations, each a folder of files that is written once.
+    """A store: a tree of locations, each a folder of files that is written once, under a name that is used once.
 
-    To add a store, subclass it or `ListedBackend`, and test the subclass with `springline.testing.StoreSuite`.
+    To add a store, subclass it or `ListedBackend`, and test the subclass with `springline.testing.StoreSuite`. A store
+    that may be an under-store is an `UnderStore`.
 
     Locations and file names are relative and use `/`. Every file at a location is part of the generation, except for
-    the sidecar `_springline.json` directly in it.
+    those directly in it whose names begin with `_springline.json`: its manifest.
 
     Errors: `InvalidPathError` for a location outside the root, `StorageFullError`, `StorageUnavailableError` for what
     cannot be determined or done now, `FileNotFoundError` only for what is known to be missing: in an under-store whose
@@ -105,15 +57,9 @@ class Backend(ABC):
         """Return how many more bytes its disk takes now; None if that is not known."""
         return None
 
-    def mark_root(self) -> None:  # noqa: B027
-        """Create the mark without which an under-store counts as unavailable, before the first copy in it counts.
-
-        A store that a fault may empty, such as a cache, has none.
-        """
-
     @abstractmethod
     def files(self, location: str) -> tuple[File, ...]:
-        """Return the files below `location` with their sizes, sorted by name, without checksums and the sidecar."""
+        """Return the files below `location` with their sizes, sorted by name, without checksums and the manifest."""
 
     @abstractmethod
     def manifest(self, location: str) -> Manifest:
@@ -121,13 +67,6 @@ class Backend(ABC):
 
         From a store that cannot compute them, the files are read back over the link.
         """
-
-    def holds(self, location: str, sent: Manifest) -> bool:
-        """Whether the files below `location` are those of `sent`, which this process wrote by `create`.
-
-        A store whose own checksums prove it need not be read back. Raises FileNotFoundError.
-        """
-        return self.manifest(location).checksum == sent.checksum
 
     @abstractmethod
     def chunks(self, location: str, name: str) -> Iterator[bytes]:
@@ -153,29 +92,51 @@ class Backend(ABC):
         """Open a new file of `size` bytes for writing over the link; closing it makes it durable."""
 
     @abstractmethod
-    def rename(self, old: str, new: str) -> None:
-        """Move a location atomically, durable with all its files; `new` must not exist."""
-
-    @abstractmethod
     def delete(self, location: str) -> None:
         """Remove what is at `location`, if anything is."""
 
     @abstractmethod
-    def locations(self, marker: str) -> Iterator[str]:
-        """Yield every location that contains a file named `marker`, except hidden (unfinished) ones."""
-
-    @abstractmethod
     def names(self, location: str) -> tuple[str, ...]:
-        """Return the names directly at `location`, including hidden ones, sorted; empty if there are none."""
+        """Return the names directly at `location`, sorted; empty if there are none."""
 
     @abstractmethod
     def copies(self) -> Iterator[str]:
-        """Yield every location whose last part begins with `@` or `.@`: the complete and partial copies."""
+        """Yield every location whose last part begins with `@`: the copies, whether or not they are complete."""
+
+
+class UnderStore(Backend):
+    """A store for persisted copies: durable, and a copy in it exists when its manifest exists.
+
+    Test it with `springline.testing.UnderStoreSuite`.
+
+    Example:
+        >>> from springline.testing import platform_in
+        >>> with platform_in(folder) as platform:
+        ...     with platform.under.create("a/@1-1", "part.txt", 4) as file:
+        ...         _ = file.write(b"rows")
+        ...     platform.under.publish("a/@1-1", b"{}")
+        ...     platform.under.read_manifest("a/@1-1")
+        b'{}'
+    """
+
+    def mark_root(self) -> None:
+        """Create the mark without which the store counts as unavailable, before the first copy in it counts."""
+
+    def holds(self, location: str, sent: Manifest) -> bool:
+        """Whether the files below `location` are those of `sent`, which this process wrote by `create`.
+
+        A store whose own checksums prove it need not be read back. Raises FileNotFoundError.
+        """
+        return self.manifest(location).checksum == sent.checksum
 
     @abstractmethod
-    def read_small(self, location: str, name: str) -> bytes:
-        """Return the bytes of one small file, not subject to the link's limit."""
+    def publish(self, location: str, manifest: bytes) -> None:
+        """Make the files at `location` durable, and then the file of the manifest beside them, `_springline.json`.
+
+        A reader finds the manifest whole or not at all. Publishing it once more with the same content is no error: the
+        answer to the first attempt may have been lost. Not subject to the link's limit.
+        """
 
     @abstractmethod
-    def write_small(self, location: str, name: str, content: bytes) -> None:
-        """Write one small file, not subject to the link's limit."""
+    def read_manifest(self, location: str) -> bytes:
+        """Return the manifest at `location`, not subject to the link's limit; raises `FileNotFoundError`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from getpass import getuser
@@ -62,14 +63,6 @@ class WebHdfs(Client):
             raise FileNotFoundError(errno.ENOENT, "no such folder", f"{self.server}{path}")
         return [FolderEntry(s["pathSuffix"], s["type"] == "DIRECTORY", s["length"]) for s in statuses]
 
-    def move(self, old: str, new: str) -> None:
-        """Rename, never into or over an existing `new`; parent folders are created."""
-        with self.translate_errors(new):
-            self.makedirs(new.rpartition("/")[0])
-        with self.translate_errors(f"{old} -> {new}"):
-            # Without options WebHDFS moves into an existing folder.
-            self._rename(old, destination=new, renameoptions="NONE")
-
     def remove(self, path: str) -> bool:
         """Remove what is at `path`; returns False if nothing is."""
         with self.translate_errors(path):
@@ -103,6 +96,13 @@ class WebHdfs(Client):
         """Write one small file, overwriting an existing one."""
         with self.translate_errors(path):
             self.write(path, data=content, overwrite=True)
+
+    def put_atomically(self, path: str, content: bytes) -> None:
+        """Write one small file beside its place and rename it, so that readers find it whole or not at all."""
+        partial = f"{path}.{uuid.uuid4().hex}"
+        self.put(partial, content)
+        with self.translate_errors(path):
+            self._rename(partial, destination=path, renameoptions="OVERWRITE")
 
     @contextmanager
     def translate_errors(self, path: str) -> Iterator[None]:

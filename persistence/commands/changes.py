@@ -223,9 +223,9 @@ def retire(as_json: Json = False) -> None:
 
 
 def rebuild(as_json: Json = False) -> None:
-    """Fill an empty catalog from the sidecar files beside the persisted data."""
+    """Fill an empty catalog from the manifests beside the persisted data."""
     with platform_session() as platform:
-        with progress("reading the sidecar files of the under-store", quiet=as_json):
+        with progress("reading the manifests in the under-store", quiet=as_json):
             report = platform.maintenance.rebuild()
         if as_json:
             print_json(
@@ -234,14 +234,14 @@ def rebuild(as_json: Json = False) -> None:
                     "without_source": {
                         str(ref): missing_sources for ref, missing_sources in report.without_source.items()
                     },
-                    "unreadable": report.unreadable,
+                    "unusable": report.unusable,
                 }
             )
         else:
             print(f"{len(report.recorded_refs)} generations recorded from the under-store")
             for ref, missing in report.without_source.items():
                 print(f"  {ref}: its sources {format_list(missing)} are not persisted; it cannot be recomputed")
-            for problem in report.unreadable:
+            for problem in report.unusable:
                 print(f"  {problem}", file=sys.stderr)
 
 

@@ -15,8 +15,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from springline.persistence.backends.copy_layout import staging_location, sweep_under, under_copy_location
-from springline.persistence.backends.spec import Backend, Manifest
+from springline.persistence.backends.copy_layout import (
+    publish_copy,
+    require_no_foreign_copies,
+    sweep_under,
+    under_copy_location,
+)
+from springline.persistence.backends.spec import Backend, UnderStore
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.claims import Claims, Lease, LeaseLostError
 from springline.persistence.engine.copier import BandwidthLimiter, CorruptCacheError, copy_files
@@ -25,11 +30,10 @@ from springline.persistence.errors import (
     CorruptCopyError,
     IrrecoverableError,
     PersistenceError,
-    StorageUnavailableError,
     describe_error,
 )
-from springline.persistence.model import sidecar
 from springline.persistence.model.dataset import Dataset, ExecutionSide, Ref, TransferMethod
+from springline.persistence.model.manifest import Manifest
 
 
 class OutputMismatchError(CorruptCopyError):
@@ -46,7 +50,7 @@ class Sender:
     catalog: Catalog
     claims: Claims
     cache: Backend
-    under: Backend
+    under: UnderStore
     runner: Runner
     limiter: BandwidthLimiter = field(default_factory=BandwidthLimiter)
 
@@ -92,7 +96,8 @@ class Attempt:
     """A claimed transfer: it is sent as data or as its operation, and is persisted when that method returns.
 
     `pause` is the number of seconds until a retry after a failure; `lease_lost` is set once another worker has taken
-    the transfer over. `sent_bytes` are those sent so far as data.
+    the transfer over. `sent_bytes` are those sent so far as data. Once `is_publishing`, the copy may exist, whatever
+    its store says.
     """
 
     sender: Sender
@@ -100,6 +105,7 @@ class Attempt:
     pause: float = 0.0
     lease_lost: threading.Event = field(default_factory=threading.Event)
     sent_bytes: int = 0
+    is_publishing: bool = False
 
     def send_data(self, dataset: Dataset) -> Dataset:
         """Copy the cached bytes.
@@ -110,17 +116,17 @@ class Attempt:
         """
         sender, limiter = self.sender, self.sender.limiter
         started_at, yielded_before = time.monotonic(), limiter.yielded_seconds
-        with self._staged_copy(dataset) as staging:
+        with self._new_copy(dataset) as location:
             manifest = copy_files(
-                sender.cache, dataset.cache_location, sender.under, staging, limiter=self._admit,
+                sender.cache, dataset.cache_location, sender.under, location, limiter=self._admit,
                 lease_lost=self.lease_lost,
             )  # fmt: skip
             if manifest.checksum != dataset.checksum:
                 raise CorruptCacheError(f"{dataset.ref}: the cached files do not match the checksum of its write")
-            if not self._has_arrived(staging, manifest):
+            if not self._has_arrived(location, manifest):
                 raise CorruptCopyError(f"{dataset.ref}: the files copied to the under-store do not match its checksum")
             seconds = time.monotonic() - started_at
-            persisted = self._complete(dataset, staging, TransferMethod.DATA, manifest, seconds)
+            persisted = self._publish(dataset, location, TransferMethod.DATA, manifest, seconds)
         link_seconds = max(seconds - (limiter.yielded_seconds - yielded_before), 0.0)
         sender.catalog.record_measurement("", ExecutionSide.STORAGE, bytes_in=dataset.bytes, seconds=link_seconds)
         return persisted
@@ -133,17 +139,17 @@ class Attempt:
         assert dataset.call is not None
         sender = self.sender
         started_at = time.monotonic()
-        with self._staged_copy(dataset) as staging:
+        with self._new_copy(dataset) as location:
             inputs = [sender.under.uri(source.under_location) for source in sources]
-            result = sender.runner.run(dataset.call, inputs, sender.under.uri(staging))
+            result = sender.runner.run(dataset.call, inputs, sender.under.uri(location))
             if result.digest != dataset.digest:
                 raise OutputMismatchError(
                     f"{dataset.ref}: {dataset.call.name} was re-run on the same sources and returned another result "
                     f"({result.digest}, not {dataset.digest}): it is not idempotent"
                 )
-            manifest = self._manifest(staging)
+            manifest = self._manifest(location)
             seconds = time.monotonic() - started_at
-            persisted = self._complete(dataset, staging, TransferMethod.OPERATION, manifest, seconds)
+            persisted = self._publish(dataset, location, TransferMethod.OPERATION, manifest, seconds)
         sender.catalog.record_reproduction(dataset.call, same=True)
         sender.catalog.record_measurement(
             dataset.call.name,
@@ -164,54 +170,49 @@ class Attempt:
         self.sent_bytes += count
 
     @contextmanager
-    def _staged_copy(self, dataset: Dataset) -> Iterator[str]:
-        """Yield the staging location of a copy in progress; it is removed if the copy fails."""
+    def _new_copy(self, dataset: Dataset) -> Iterator[str]:
+        """Yield the location of a new copy; if that fails before it is published, its files are removed."""
         under = self.sender.under
-        sweep_under(under, dataset, before=self.lease.number + 1)
-        staging = staging_location(under_copy_location(self.lease.ref, self.lease.number))
+        require_no_foreign_copies(sweep_under(under, dataset, before=self.lease.number + 1))
+        location = under_copy_location(self.lease.ref, self.lease.number)
         try:
-            yield staging
+            yield location
         except BaseException:
-            with suppress(PersistenceError):  # the error that stopped the copy matters more; the next claim sweeps too
-                under.delete(staging)
+            if not self.is_publishing:  # else the next claim sweeps it
+                with suppress(PersistenceError):  # the error that stopped the copy matters more
+                    under.delete(location)
             raise
 
-    def _has_arrived(self, staging: str, sent: Manifest) -> bool:
-        with _detecting_removal(staging):
-            return self.sender.under.holds(staging, sent)
+    def _has_arrived(self, location: str, sent: Manifest) -> bool:
+        with _detecting_removal(location):
+            return self.sender.under.holds(location, sent)
 
-    def _manifest(self, staging: str) -> Manifest:
-        with _detecting_removal(staging):
-            return self.sender.under.manifest(staging)
+    def _manifest(self, location: str) -> Manifest:
+        with _detecting_removal(location):
+            return self.sender.under.manifest(location)
 
-    def _complete(
-        self, dataset: Dataset, staging: str, method: TransferMethod, copied: Manifest, seconds: float
+    def _publish(
+        self, dataset: Dataset, location: str, method: TransferMethod, copied: Manifest, seconds: float
     ) -> Dataset:
-        under, checksum = self.sender.under, copied.checksum
-        sidecar_content = sidecar.encode(dataset, under_checksum=checksum, under_bytes=copied.bytes)
-        under.write_small(staging, sidecar.FILE_NAME, sidecar_content)
-        final = under_copy_location(self.lease.ref, self.lease.number)
-        try:
-            with _detecting_removal(staging):
-                under.rename(staging, final)
-        except FileExistsError as error:
-            raise StorageUnavailableError(
-                f"{final} already exists in the under-store, but not in the catalog; if the catalog was lost, "
-                "run `springline catalog rebuild` on an empty one"
-            ) from error
+        if self.lease_lost.is_set():
+            raise LeaseLostError(f"{dataset.ref}: the lease expired before the copy was published")
+        self.is_publishing = True
+        under = self.sender.under
+        with _detecting_removal(location):
+            publish_copy(under, location, dataset, copied)
         try:
             return self.sender.claims.complete(
-                self.lease, method=method, location=final, checksum=checksum, actual_seconds=seconds
+                self.lease, method=method, location=location, checksum=copied.checksum, actual_seconds=seconds
             )
         except LeaseLostError:
-            under.delete(final)
+            under.delete(location)
             raise
 
 
 @contextmanager
-def _detecting_removal(staging: str) -> Iterator[None]:
-    """Raise `CorruptCopyError` if a partial copy is missing inside the block, since another process removed it."""
+def _detecting_removal(location: str) -> Iterator[None]:
+    """Raise `CorruptCopyError` if a copy in progress is missing inside the block, since another process removed it."""
     try:
         yield
     except FileNotFoundError as error:
-        raise CorruptCopyError(f"{staging}: the partial copy was removed by another process: {error}") from error
+        raise CorruptCopyError(f"{location}: the partial copy was removed by another process: {error}") from error

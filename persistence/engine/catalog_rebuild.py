@@ -1,4 +1,4 @@
-"""Rebuilds a lost catalog from the sidecars beside the persisted copies."""
+"""Rebuilds a lost catalog from the manifests of the persisted copies."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 
 from sqlalchemy import Connection, insert
 
-from springline.persistence.backends.copy_layout import CopyLocation, cache_copy_location, parse_location
-from springline.persistence.backends.spec import Backend
+from springline.persistence.backends.copy_layout import CopyLocation, cache_copy_location, parse_location, read_copy
+from springline.persistence.backends.spec import UnderStore
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.schema import commit_counter, generation, source
-from springline.persistence.errors import PersistenceError, UsageError
-from springline.persistence.model import sidecar
+from springline.persistence.errors import PersistenceError, StorageUnavailableError, UsageError
 from springline.persistence.model.dataset import CacheState, Dataset, Phase, Ref, UnderStoreState
+from springline.persistence.model.manifest import File, Manifest
 from springline.persistence.model.transitions import GenerationState
+from springline.persistence.text.formatting import format_list
 
 _PERSISTED_STATE = GenerationState(Phase.COMMITTED, CacheState.EVICTED, UnderStoreState.PRESENT)
 _RETIRED_STATE = GenerationState(Phase.RETIRED, CacheState.EVICTED, UnderStoreState.NONE)
@@ -23,15 +24,15 @@ _RETIRED_STATE = GenerationState(Phase.RETIRED, CacheState.EVICTED, UnderStoreSt
 
 @dataclass
 class CatalogRebuildReport:
-    """Result of a rebuild: the generations recorded from sidecars, missing sources, and unreadable sidecars."""
+    """Result of a rebuild: the generations recorded from manifests, missing sources, and copies that cannot be used."""
 
     recorded_refs: list[Ref] = field(default_factory=list)
     without_source: dict[Ref, list[str]] = field(default_factory=dict)
-    unreadable: list[str] = field(default_factory=list)
+    unusable: list[str] = field(default_factory=list)
 
 
-def rebuild(catalog: Catalog, under: Backend) -> CatalogRebuildReport:
-    """Fill an empty catalog from the sidecars in the under-store; raises `UsageError` if it is not empty.
+def rebuild(catalog: Catalog, under: UnderStore) -> CatalogRebuildReport:
+    """Fill an empty catalog from the manifests in the under-store; raises `UsageError` if it is not empty.
 
     A source that was not persisted is recorded as retired, so that the lineage names it but does not read it.
     """
@@ -45,21 +46,37 @@ def rebuild(catalog: Catalog, under: Backend) -> CatalogRebuildReport:
     return report
 
 
-def _newest_copies(under: Backend, report: CatalogRebuildReport) -> list[tuple[CopyLocation, Dataset]]:
+def _newest_copies(under: UnderStore, report: CatalogRebuildReport) -> list[tuple[CopyLocation, Dataset]]:
     """Return one copy of each generation, the one with the newest lease, in order of creation."""
     copies: dict[Ref, tuple[CopyLocation, Dataset]] = {}
-    for location in under.locations(sidecar.FILE_NAME):
+    for location in under.copies():
         place = parse_location(location)
         try:
-            dataset = sidecar.decode(under.read_small(location, sidecar.FILE_NAME), where=location)
+            dataset, manifest = read_copy(under, location)
+        except FileNotFoundError:
+            continue  # it was never complete
+        except StorageUnavailableError:
+            raise
         except PersistenceError as error:
-            report.unreadable.append(str(error))
+            report.unusable.append(str(error))
             continue
         if place is None or place.ref != dataset.ref:
-            report.unreadable.append(f"{location} holds a copy of {dataset.ref}, which belongs elsewhere")
+            report.unusable.append(f"{location} holds a copy of {dataset.ref}, which belongs elsewhere")
+        elif problem := _find_missing(under, location, manifest):
+            report.unusable.append(problem)
         elif dataset.ref not in copies or copies[dataset.ref][0].lease < place.lease:
             copies[dataset.ref] = (place, dataset)
     return sorted(copies.values(), key=lambda pair: (pair[1].created_at, pair[1].ref))
+
+
+def _find_missing(under: UnderStore, location: str, manifest: Manifest) -> str:
+    """Return which of its files a published copy lacks; empty if all are there with their sizes."""
+    try:
+        files = set(under.files(location))
+    except FileNotFoundError:
+        files = set()
+    missing = [file.name for file in manifest.files if File(file.name, file.bytes) not in files]
+    return f"{location} lacks {format_list(missing)}, which its manifest names" if missing else ""
 
 
 def _record_all(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import xxhash
 
-from springline.persistence.backends.spec import Backend, File, Manifest
+from springline.persistence.backends.spec import Backend
 from springline.persistence.catalog.claims import LeaseLostError
 from springline.persistence.errors import CorruptCopyError, InvalidPathError, MissingDataError
+from springline.persistence.model.manifest import File, Manifest
 
 _YIELD_CHECK_SECONDS = 0.05  # interval between two checks whether a sending worker has to yield the link
 
@@ -25,17 +26,19 @@ def copy_files(
     target: Backend,
     to: str,
     *,
+    files: Sequence[File] | None = None,
     limiter: Callable[[int], None] = lambda count: None,
     lease_lost: threading.Event | None = None,
 ) -> Manifest:
     """Copy the files of `location` to the new location `to`; returns the manifest of what was read, with checksums.
 
-    `limiter` is called with the size of every chunk and may block; the copy raises `LeaseLostError` once `lease_lost`
-    is set. Raises `MissingDataError` if the source is missing or has become a link, `CorruptCopyError` if another
-    process removes the target during the copy.
+    `files` are those of `location`, in the order of their names; by default they are listed. `limiter` is called with
+    the size of every chunk and may block; the copy raises `LeaseLostError` once `lease_lost` is set. Raises
+    `MissingDataError` if the source is missing or has become a link, `CorruptCopyError` if another process removes the
+    target during the copy.
     """
     try:
-        files = source.files(location)
+        files = source.files(location) if files is None else files
     except (FileNotFoundError, InvalidPathError) as error:
         raise MissingDataError(f"{location}: {error}") from error
     copied = []

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, and_, or_, select
 
-from springline.persistence.backends.copy_layout import CopyLocation, parse_location, require_free_names, sweep_under
-from springline.persistence.backends.spec import Backend
+from springline.persistence.backends.copy_layout import CopyLocation, parse_location, sweep_under
+from springline.persistence.backends.spec import Backend, UnderStore
 from springline.persistence.catalog import schema
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.records import key_of, load_datasets
@@ -36,6 +36,7 @@ from springline.persistence.model.dataset import (
     UnderStoreState,
     validate_path,
 )
+from springline.persistence.model.manifest import require_free_names
 from springline.persistence.model.transitions import Event
 
 logger = logging.getLogger("springline.maintenance")
@@ -62,7 +63,7 @@ class Maintenance:
 
     catalog: Catalog
     cache: Backend
-    under: Backend
+    under: UnderStore
     restorer: Restorer
     keep_generations: int
     reader_seconds: float
@@ -263,7 +264,7 @@ class Maintenance:
         return place.started_at < self.catalog.now() - self.reader_seconds
 
     def rebuild(self) -> CatalogRebuildReport:
-        """Fill an empty catalog from the sidecars in the under-store; raises `UsageError` if it is not empty."""
+        """Fill an empty catalog from the manifests in the under-store; raises `UsageError` if it is not empty."""
         return rebuild(self.catalog, self.under)
 
     def adopt(self, path: str, location: str) -> Dataset:

@@ -14,8 +14,8 @@ from enum import StrEnum
 
 from sqlalchemy import and_, func, select
 
-from springline.persistence.backends.copy_layout import restored_copy_location, staging_location
-from springline.persistence.backends.spec import Backend
+from springline.persistence.backends.copy_layout import restored_copy_location
+from springline.persistence.backends.spec import Backend, UnderStore
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.claims import Claims
 from springline.persistence.catalog.lease_renewal import renewal
@@ -68,7 +68,7 @@ class Prover:
     claims: Claims
     proofs: ProofClaims
     cache: Backend
-    under: Backend
+    under: UnderStore
     runner: Runner
     replacement: Replacement
     restorer: Restorer
@@ -128,7 +128,7 @@ class Prover:
         With `interruptible` the run is interrupted when a generation is to be persisted.
         Raises `CatalogUnavailableError`.
         """
-        scratch = staging_location(restored_copy_location(plan.witness))
+        scratch = restored_copy_location(plan.witness)
         lease = self.proofs.claim(plan.operation, plan.version, self.owner, scratch)
         if lease is None:
             return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from springline.persistence.backends.spec import Backend
+from springline.persistence.backends.spec import Backend, UnderStore
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.records import key_of, load_datasets
 from springline.persistence.catalog.schema import db_now, generation, operation, reader, source
@@ -38,7 +38,7 @@ class Replacement:
     """
 
     def __init__(
-        self, catalog: Catalog, cache: Backend, under: Backend, verifier: Verifier, *, limit: int, order: str
+        self, catalog: Catalog, cache: Backend, under: UnderStore, verifier: Verifier, *, limit: int, order: str
     ) -> None:
         self.catalog = catalog
         self.cache = cache

@@ -8,8 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 
-from springline.persistence.backends.copy_layout import remove_all_copies, restored_copy_location, staging_location
-from springline.persistence.backends.spec import Backend, Manifest
+from springline.persistence.backends.copy_layout import (
+    parse_location,
+    read_copy,
+    remove_all_copies,
+    restored_copy_location,
+)
+from springline.persistence.backends.spec import Backend, UnderStore
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.claims import Claims
 from springline.persistence.decisions.recovery import RecoveryPlan, RecoveryStep, plan_recovery
@@ -21,6 +26,7 @@ from springline.persistence.engine.verification import Verifier
 from springline.persistence.errors import (
     CatalogUnavailableError,
     CorruptCopyError,
+    DecodeError,
     IrrecoverableError,
     MissingDataError,
     OperationError,
@@ -31,6 +37,7 @@ from springline.persistence.errors import (
     describe_error,
 )
 from springline.persistence.model.dataset import Dataset, ExecutionSide, Ref
+from springline.persistence.model.manifest import File, Manifest
 from springline.persistence.model.transitions import Event
 from springline.persistence.text.formatting import format_list
 
@@ -67,7 +74,7 @@ class Restorer:
     catalog: Catalog
     claims: Claims
     cache: Backend
-    under: Backend
+    under: UnderStore
     runner: Runner
     verifier: Verifier
     replacement: Replacement
@@ -226,16 +233,17 @@ class Restorer:
     def _fetch(self, dataset: Dataset) -> None:
         started_at = time.monotonic()
         with self._new_location(dataset) as location:
-            staging = staging_location(location)
             try:
-                manifest = copy_files(self.under, dataset.under_location, self.cache, staging)
+                manifest = copy_files(
+                    self.under, dataset.under_location, self.cache, location, files=self._published_files(dataset)
+                )
             except MissingDataError:
                 self.verifier.mark_lost(dataset, Event.UNDER_STORE_LOST, "its files in the under-store are missing")
                 raise
             if manifest.checksum != dataset.under_checksum:
                 self.verifier.mark_lost(dataset, Event.UNDER_STORE_LOST, "its copy in the under-store is damaged")
                 raise CorruptCopyError(f"{dataset.ref}: its copy in the under-store does not match its checksum")
-            if self._manifest(staging).checksum != manifest.checksum:
+            if self._manifest(location).checksum != manifest.checksum:
                 raise CorruptCopyError(f"{dataset.ref}: the files copied to the cache do not match its checksum")
             seconds = time.monotonic() - started_at
             self.catalog.record_measurement("", ExecutionSide.STORAGE, bytes_in=manifest.bytes, seconds=seconds)
@@ -250,9 +258,8 @@ class Restorer:
             for source in sources
         ]
         with self._new_location(dataset) as location:
-            staging = staging_location(location)
             try:
-                result = self.runner.run(dataset.call, inputs, self.cache.uri(staging))
+                result = self.runner.run(dataset.call, inputs, self.cache.uri(location))
             except OperationError as failure:
                 self._require_sources(dataset, [self.verifier.verify(source, deep=True) for source in sources], sources)
                 kind = RunnerUnavailableError if isinstance(failure, RunnerUnavailableError) else OperationError
@@ -264,7 +271,7 @@ class Restorer:
                 )
             if dataset.digest:
                 self.catalog.record_reproduction(dataset.call, same=True)
-            self._record_restored(dataset, location, self._manifest(staging), f"recomputed in {result.seconds:.1f} s")
+            self._record_restored(dataset, location, self._manifest(location), f"recomputed in {result.seconds:.1f} s")
 
     def _require_sources(self, dataset: Dataset, sources: Sequence[Dataset], before: Sequence[Dataset] = ()) -> None:
         """Raise `MissingDataError` if a source cannot be read, or has changed location since `before`."""
@@ -274,32 +281,45 @@ class Restorer:
 
     @contextmanager
     def _new_location(self, dataset: Dataset) -> Iterator[str]:
-        """Yield a unique location for a restored copy; its staging folder is removed in any case."""
+        """Yield a unique location for a restored copy; what is there is removed if that fails."""
         location = restored_copy_location(dataset.ref)
         try:
             yield location
-        finally:
+        except CatalogUnavailableError:
+            raise  # whether the catalog names it is not known; `sweep` removes it if not
+        except BaseException:
             with suppress(StorageUnavailableError):  # the error that stopped the copy matters more; `sweep` removes it
-                self.cache.delete(staging_location(location))
+                self.cache.delete(location)
+            raise
+
+    def _published_files(self, dataset: Dataset) -> tuple[File, ...] | None:
+        """Return the files that the manifest of a copy in the under-store names; None: they have to be listed.
+
+        An adopted one has none. A manifest that does not match the catalog is not relied on.
+        """
+        if parse_location(dataset.under_location) is None:
+            return None
+        try:
+            _, manifest = read_copy(self.under, dataset.under_location)
+        except (FileNotFoundError, DecodeError):
+            return None
+        return manifest.files if manifest.checksum == dataset.under_checksum else None
 
     def _record_restored(self, dataset: Dataset, location: str, manifest: Manifest, reason: str) -> None:
         try:
-            self.cache.rename(staging_location(location), location)
             self.catalog.change(
                 dataset.ref, Event.RESTORED, reason=reason, checksum=manifest.checksum, bytes=manifest.bytes,
                 cache_location=location,
             )  # fmt: skip
-        except BaseException as error:
-            self.cache.delete(location)
-            if isinstance(error, TransitionError) and self.catalog.get(dataset.ref).in_cache:
-                return  # another worker has restored it concurrently
-            if isinstance(error, FileNotFoundError):
-                raise MissingDataError(f"{dataset.ref}: the cache was removed while it was being restored") from error
-            raise
+        except TransitionError:
+            if not self.catalog.get(dataset.ref).in_cache:
+                raise
+            self.cache.delete(location)  # another worker has restored it concurrently
+            return
         self.cache.delete(dataset.cache_location)  # the remains of the lost copy
 
-    def _manifest(self, staging: str) -> Manifest:
+    def _manifest(self, location: str) -> Manifest:
         try:
-            return self.cache.manifest(staging)
+            return self.cache.manifest(location)
         except FileNotFoundError as error:
-            raise MissingDataError(f"{staging}: the cache was removed while it was being restored") from error
+            raise MissingDataError(f"{location}: the cache was removed while it was being restored") from error

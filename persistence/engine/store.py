@@ -12,8 +12,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from springline.persistence.backends.copy_layout import require_free_names, staging_location, under_copy_location
-from springline.persistence.backends.spec import Backend, Manifest
+from springline.persistence.backends.copy_layout import (
+    publish_copy,
+    require_no_foreign_copies,
+    sweep_under,
+    under_copy_location,
+)
+from springline.persistence.backends.spec import Backend, UnderStore
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.claims import Claims, LeaseLostError
 from springline.persistence.catalog.schema import db_now
@@ -30,7 +35,6 @@ from springline.persistence.errors import (
     StorageUnavailableError,
     UnknownDatasetError,
 )
-from springline.persistence.model import sidecar
 from springline.persistence.model.dataset import (
     Call,
     Dataset,
@@ -43,6 +47,7 @@ from springline.persistence.model.dataset import (
     Strategy,
     TransferMethod,
 )
+from springline.persistence.model.manifest import Manifest, require_free_names
 from springline.persistence.model.transitions import Event
 from springline.persistence.text.formatting import format_bytes
 from springline.persistence.text.redaction import redact_secrets
@@ -90,7 +95,7 @@ class Store:
     catalog: Catalog
     claims: Claims
     cache: Backend
-    under: Backend
+    under: UnderStore
     sender: Sender
     restorer: Restorer
     replacement: Replacement
@@ -172,12 +177,13 @@ class Store:
             self._remove_failed_tries(path)
             if self._must_bypass_cache(expected_bytes):
                 writing.bypasses_cache = True
-                writing.location = staging_location(under_copy_location(dataset.ref, 0))
+                require_no_foreign_copies(sweep_under(self.under, dataset, before=0))
+                writing.location = under_copy_location(dataset.ref, 0)
+                writing.uri = self.under.uri(writing.location)
             else:
                 writing.location = dataset.cache_location
-            backend = self.under if writing.bypasses_cache else self.cache
-            backend.delete(writing.location)  # files that a lost catalog may have left
-            writing.uri = backend.uri(writing.location)
+                self.cache.delete(writing.location)  # files that a lost catalog may have left
+                writing.uri = self.cache.uri(writing.location)
             yield writing
             if writing.result is None:
                 raise PersistenceError(f"{dataset.ref}: the write ended without mark_complete()")
@@ -296,13 +302,9 @@ class Store:
         return self.catalog.get(dataset.ref)
 
     def _record_bypassing_write(
-        self, dataset: Dataset, staging: str, manifest: Manifest, columns: dict[str, Any]
+        self, dataset: Dataset, location: str, manifest: Manifest, columns: dict[str, Any]
     ) -> Dataset:
-        final = under_copy_location(dataset.ref, 0)
-        complete_dataset = replace(dataset, bytes=manifest.bytes, **columns)
-        sidecar_content = sidecar.encode(complete_dataset, under_checksum=manifest.checksum, under_bytes=manifest.bytes)
-        self.under.write_small(staging, sidecar.FILE_NAME, sidecar_content)
-        self.under.rename(staging, final)
+        publish_copy(self.under, location, replace(dataset, bytes=manifest.bytes, **columns), manifest)
         return self.catalog.change(
             dataset.ref,
             Event.WRITTEN_TO_UNDER_STORE,
@@ -310,7 +312,7 @@ class Store:
             bytes=manifest.bytes,
             checksum=manifest.checksum,
             under_checksum=manifest.checksum,
-            under_location=final,
+            under_location=location,
             persisted_at=db_now(),
             method=TransferMethod.DATA.value,
             **columns,

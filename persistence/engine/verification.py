@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from springline.persistence.backends.spec import Backend
+from springline.persistence.backends.copy_layout import parse_location, read_copy
+from springline.persistence.backends.spec import Backend, UnderStore
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.errors import (
     CorruptCopyError,
@@ -17,8 +18,8 @@ from springline.persistence.errors import (
     TransitionError,
     UnderStoreUnavailableError,
 )
-from springline.persistence.model import sidecar
 from springline.persistence.model.dataset import Dataset
+from springline.persistence.model.manifest import File
 from springline.persistence.model.transitions import Event
 
 _UNAVAILABLE_PREFIX = "the under-store does not answer:"
@@ -31,7 +32,7 @@ class Verifier:
 
     catalog: Catalog
     cache: Backend
-    under: Backend
+    under: UnderStore
 
     def verify(self, dataset: Dataset, *, deep: bool = False) -> Dataset:
         """Verify that the bytes are where the catalog says; missing or damaged copies are marked lost.
@@ -39,34 +40,31 @@ class Verifier:
         Checks where a reader would read: in the cache, else in the under-store. Compares sizes, with `deep`
         also checksums, and then in both stores. Returns the generation as recorded afterwards.
         """
-        if dataset.in_cache and not _is_intact(self.cache, dataset.cache_location, dataset.checksum, dataset, deep):
+        if dataset.in_cache and not self._is_cached_copy_intact(dataset, deep):
             dataset = self.mark_lost(dataset, Event.LOST, "its cached files are missing or damaged")
         checks_under_store = dataset.persisted and (deep or not dataset.in_cache)
-        if checks_under_store and not _is_intact(
-            self.under, dataset.under_location, dataset.under_checksum, dataset, deep
-        ):
+        if checks_under_store and not self._is_under_copy_intact(dataset, deep):
             dataset = self.mark_lost(dataset, Event.UNDER_STORE_LOST, _UNDER_STORE_LOST_REASON)
         return dataset
 
     def check_under_copy(self, dataset: Dataset) -> str:
-        """Return why the copy in the under-store is not reliable; empty if it exists with its recorded size.
+        """Return why the copy in the under-store is not reliable; empty if its manifest and its files are there.
 
         Only metadata is requested from the under-store, no bytes are read. A missing copy is marked lost. Raises
         `UnderStoreUnavailableError`.
         """
         try:
-            files = self.under.files(dataset.under_location)
-            is_there = bool(files) and sum(file.bytes for file in files) == self._under_copy_bytes(dataset)
-        except (FileNotFoundError, InvalidPathError):
-            is_there = False
+            problem = self._find_manifest_problem(dataset)
+            is_intact = self._is_under_copy_intact(dataset, deep=False)
         except StorageUnavailableError as error:
             raise UnderStoreUnavailableError(f"{_UNAVAILABLE_PREFIX} {error}") from error
         except PersistenceError as error:
-            return f"the size of its copy in the under-store cannot be determined: {error}"
-        if is_there:
+            return f"its copy in the under-store cannot be checked: {error}"
+        if is_intact and not problem:
             return ""
-        self.mark_lost(dataset, Event.UNDER_STORE_LOST, _UNDER_STORE_LOST_REASON)
-        return f"its copy in the under-store ({dataset.under_location}) is missing or incomplete"
+        if not is_intact or dataset.in_cache:  # so that it is sent again; files without a manifest can still be read
+            self.mark_lost(dataset, Event.UNDER_STORE_LOST, problem or _UNDER_STORE_LOST_REASON)
+        return problem or f"its copy in the under-store ({dataset.under_location}) is missing or incomplete"
 
     def mark_lost(self, dataset: Dataset, event: Event, reason: str) -> Dataset:
         """Record a loss, unless the catalog names another copy by now."""
@@ -76,12 +74,52 @@ class Verifier:
         except TransitionError:
             return self.catalog.get(dataset.ref)
 
-    def _under_copy_bytes(self, dataset: Dataset) -> int:
-        """Return the size of the copy in the under-store, which may differ from the cache if an operation wrote it."""
-        if dataset.under_checksum == dataset.checksum:
-            return dataset.bytes
-        content = self.under.read_small(dataset.under_location, sidecar.FILE_NAME)
-        return sidecar.read_copy_bytes(content, where=dataset.under_location)
+    def _is_cached_copy_intact(self, dataset: Dataset, deep: bool) -> bool:
+        try:
+            if deep:
+                return self.cache.manifest(dataset.cache_location).checksum == dataset.checksum
+            files = self.cache.files(dataset.cache_location)
+        except (FileNotFoundError, InvalidPathError, CorruptCopyError):  # a link is not the copy that was made
+            return False
+        return bool(files) and sum(file.bytes for file in files) == dataset.bytes
+
+    def _is_under_copy_intact(self, dataset: Dataset, deep: bool) -> bool:
+        try:
+            if deep:
+                return self.under.manifest(dataset.under_location).checksum == dataset.under_checksum
+            files = self.under.files(dataset.under_location)
+        except (FileNotFoundError, InvalidPathError, CorruptCopyError):
+            return False
+        has_same_files = bool(files) and dataset.under_checksum == dataset.checksum
+        if has_same_files and sum(file.bytes for file in files) == dataset.bytes:
+            return True
+        return self._are_all_there(dataset, files)  # another size than in the cache, or a list that is out of date
+
+    def _are_all_there(self, dataset: Dataset, listed_files: tuple[File, ...]) -> bool:
+        """Whether each file that the manifest of a copy names is there: as listed, or else when it is asked for."""
+        if parse_location(dataset.under_location) is None:
+            return False
+        try:
+            _, manifest = read_copy(self.under, dataset.under_location)
+        except FileNotFoundError:
+            return False
+        sizes = {file.name: file.bytes for file in listed_files}
+        unlisted_names = [file.name for file in manifest.files if file.name not in sizes]
+        return (
+            manifest.checksum == dataset.under_checksum
+            and all(sizes.get(file.name, file.bytes) == file.bytes for file in manifest.files)
+            and all(self.under.exists(f"{dataset.under_location}/{name}") for name in unlisted_names)
+        )
+
+    def _find_manifest_problem(self, dataset: Dataset) -> str:
+        """Return that a copy has no manifest, from which a lost catalog is rebuilt; empty if it has, or was adopted."""
+        if parse_location(dataset.under_location) is None:
+            return ""
+        try:
+            read_copy(self.under, dataset.under_location)
+        except FileNotFoundError:
+            return f"its copy in the under-store ({dataset.under_location}) has no manifest"
+        return ""
 
 
 def under_store_unavailable_reason(under: Backend) -> str:
@@ -98,7 +136,7 @@ class UnderStoreWatch:
     """
 
     catalog: Catalog
-    under: Backend
+    under: UnderStore
     seconds: float = 2.0
     clock: Callable[[], float] = time.monotonic
     _poll_lock: threading.Lock = field(default_factory=threading.Lock)
@@ -121,14 +159,3 @@ class UnderStoreWatch:
 
     def _is_stale(self) -> bool:
         return self.clock() - self._polled_at >= self.seconds
-
-
-def _is_intact(backend: Backend, location: str, checksum: str, dataset: Dataset, deep: bool) -> bool:
-    try:
-        if deep:
-            return backend.manifest(location).checksum == checksum
-        files = backend.files(location)
-    except (FileNotFoundError, InvalidPathError, CorruptCopyError):  # a link is not the copy that was made
-        return False
-    # The size of a copy that an operation wrote beside the under-store may differ.
-    return bool(files) and (checksum != dataset.checksum or sum(f.bytes for f in files) == dataset.bytes)

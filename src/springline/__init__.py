@@ -7,8 +7,8 @@ These names are public. Each is imported on first access, so that unused ones co
     Runner, Operation, Call, OperationResult   executes operations; a declared operation, one application, its result
     operation, Context, load_operations    operations on Spark: the decorator, their first argument, the registry
     spark_path                             converts a path or URI for Spark's readers
-    Backend, ListedBackend, File, Manifest, FolderEntry, StoreRequest, Link, limit_bandwidth, checked_below, files_below
-                                           to implement a custom store
+    Backend, UnderStore, ListedBackend, File, Manifest, FolderEntry, StoreRequest, Link, limit_bandwidth, checked_below,
+    files_below                            to implement a custom store
     Policy, Score, Lineage, CostModel, order_by_priority, format_bytes
                                            to implement a custom policy for the order of persisting
     Tracker                                tracks the records of a topology that is not Springline's
@@ -32,12 +32,13 @@ if TYPE_CHECKING:
     from springline.persistence.backends.bandwidth_limit import Link, limit_bandwidth
     from springline.persistence.backends.listing import FolderEntry, ListedBackend, checked_below, files_below
     from springline.persistence.backends.registry import StoreRequest
-    from springline.persistence.backends.spec import Backend, File, Manifest
+    from springline.persistence.backends.spec import Backend, UnderStore
     from springline.persistence.decisions.priority import Policy, Score, order_by_priority
     from springline.persistence.engine.runner import Runner
     from springline.persistence.model.cost_model import CostModel
     from springline.persistence.model.dataset import Call, Dataset, Operation, OperationResult, Origin, Ref, Strategy
     from springline.persistence.model.lineage import Lineage
+    from springline.persistence.model.manifest import File, Manifest
     from springline.persistence.platform import Platform, open_platform
     from springline.persistence.settings import Settings
     from springline.persistence.text.formatting import format_bytes
@@ -70,6 +71,7 @@ __all__ = [
     "StoreRequest",
     "Strategy",
     "Tracker",
+    "UnderStore",
     "checked_below",
     "files_below",
     "format_bytes",
@@ -85,12 +87,13 @@ _NAMES = {
     "persistence.backends.bandwidth_limit": ("Link", "limit_bandwidth"),
     "persistence.backends.listing": ("FolderEntry", "ListedBackend", "checked_below", "files_below"),
     "persistence.backends.registry": ("StoreRequest",),
-    "persistence.backends.spec": ("Backend", "File", "Manifest"),
+    "persistence.backends.spec": ("Backend", "UnderStore"),
     "persistence.decisions.priority": ("Policy", "Score", "order_by_priority"),
     "persistence.engine.runner": ("Runner",),
     "persistence.model.cost_model": ("CostModel",),
     "persistence.model.dataset": ("Call", "Dataset", "Operation", "OperationResult", "Origin", "Ref", "Strategy"),
     "persistence.model.lineage": ("Lineage",),
+    "persistence.model.manifest": ("File", "Manifest"),
     "persistence.platform": ("Platform", "open_platform"),
     "persistence.settings": ("Settings",),
     "persistence.text.formatting": ("format_bytes",),

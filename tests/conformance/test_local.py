@@ -132,7 +132,7 @@ def test_a_disk_that_takes_only_a_part_of_a_write_is_noticed(cache: LocalBackend
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_both_directions_pass_the_link_but_checksums_and_small_files_do_not(tmp_path: Path) -> None:
+def test_both_directions_pass_the_link_but_checksums_and_manifests_do_not(tmp_path: Path) -> None:
     """The link carries what is sent and read; what the far side works out itself crosses nothing."""
     passed: list[float] = []
     link = Link(1.0, tmp_path / "link.state", clock=lambda: 0.0, sleep=passed.append)
@@ -141,15 +141,15 @@ def test_both_directions_pass_the_link_but_checksums_and_small_files_do_not(tmp_
     assert passed == [14.0]
     passed.clear()
     backend.manifest("a/@1")
-    backend.write_small("a/@1", "_mark.json", b"{}")
-    backend.read_small("a/@1", "_mark.json")
+    backend.publish("a/@1", b"{}")
+    backend.read_manifest("a/@1")
     assert passed == []
     list(backend.chunks("a/@1", "part.txt"))
     assert passed == [28.0]
 
 
-def test_a_whole_copy_is_on_the_disk_before_it_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an engine wrote into a half copy is synced too before the rename that makes it count."""
+def test_a_copy_is_on_the_disk_before_its_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an engine wrote into it is synced too, and the folders above once the manifest is there."""
     synced: list[str] = []
     real = os.fsync
 
@@ -160,8 +160,9 @@ def test_a_whole_copy_is_on_the_disk_before_it_gets_its_name(tmp_path: Path, mon
     root = tmp_path / "root"
     root.mkdir()
     backend = LocalBackend(root, durable=True)
-    (root / "a/.@1-1").mkdir(parents=True)
-    (root / "a/.@1-1/part.txt").write_text("written by an engine")
+    (root / "a/@1-1").mkdir(parents=True)
+    (root / "a/@1-1/part.txt").write_text("written by an engine")
     monkeypatch.setattr("springline.persistence.backends.local.os.fsync", noted)
-    backend.rename("a/.@1-1", "a/@1-1")
-    assert synced.index("part.txt") < synced.index(".@1-1") < synced.index("a")
+    backend.publish("a/@1-1", b"{}")
+    (manifest,) = (number for number, name in enumerate(synced) if name.startswith("_springline.json"))
+    assert synced.index("part.txt") < synced.index("@1-1") < manifest < synced.index("a")

@@ -12,9 +12,10 @@ from springline.airflow.content.errors import NoCopyError, UnreadableContentErro
 from springline.airflow.content.table_head import ContentColumn, TableHead
 from springline.airflow.content.text_head import read_text_head
 from springline.extras import MissingExtraError, import_lazily
-from springline.persistence.backends.spec import Backend, File
+from springline.persistence.backends.spec import Backend
 from springline.persistence.errors import StorageUnavailableError
 from springline.persistence.model.dataset import CacheState, Dataset, Phase
+from springline.persistence.model.manifest import File
 from springline.persistence.platform import Platform
 
 _PARQUET = b"PAR1"

@@ -11,8 +11,8 @@ from springline.persistence.model.dataset import Dataset, Ref
 from springline.persistence.model.lineage import Lineage
 
 _HIDDEN = "hidden:"  # no dataset path contains a colon
-# The suffix of the name of a generation (`a/b@3`) or of a copy's location (`a/b/@3-1`, `a/b/.@3-1`), in any text.
-_NUMBER = re.compile(r"(?:/\.?)?@(\d{1,9})(?!\d)")
+# The suffix of the name of a generation (`a/b@3`) or of a copy's location (`a/b/@3-1_x`), in any text.
+_NUMBER = re.compile(r"/?@(\d{1,9})(?!\d)")
 _NO_PATH = re.compile(r"[\x00-\x1f\\@:*?\[\]{}]")
 _BEGINNING = re.compile(r"(?<!\w)(?=[^\s/])")  # of a path, in the text before its number
 _LONGEST = 1000
@@ -60,7 +60,7 @@ def mentioned_refs(texts: Iterable[str]) -> set[Ref]:
 def remove_names(text: str, hidden: Iterable[Ref]) -> str:
     """Return `text` without the paths of the generations in `hidden`."""
     for ref in sorted(hidden, key=lambda ref: len(ref.path), reverse=True):  # one path may be the end of another
-        text = re.sub(rf"(?<!\w){re.escape(ref.path)}(?=(/\.?)?@{ref.generation}(?!\d))", "hidden", text)
+        text = re.sub(rf"(?<!\w){re.escape(ref.path)}(?=/?@{ref.generation}(?!\d))", "hidden", text)
     return text
 
 

@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from springline.persistence.errors import OperationError
-from springline.persistence.model import sidecar
 from springline.persistence.model.dataset import Call, Dataset, Operation, OperationResult, Origin, Ref, Strategy
+from springline.persistence.model.manifest import is_reserved
 from springline.persistence.platform import Platform
 
 LineFunction = Callable[[list[list[str]], Mapping[str, str]], list[str]]
@@ -24,7 +24,7 @@ def digest_of(lines: Sequence[str]) -> str:
 def read_lines(uri: str) -> list[str]:
     """Read the lines of all files in the folder at a file:// URI."""
     folder = Path(uri.removeprefix("file://"))
-    files = sorted(path for path in folder.iterdir() if path.name != sidecar.FILE_NAME)
+    files = sorted(path for path in folder.iterdir() if not is_reserved(path.name))
     return [line for path in files for line in path.read_text().splitlines()]
 
 

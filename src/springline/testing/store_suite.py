@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import xxhash
 from sqlalchemy import URL
 
 from springline.persistence.backends.local import LocalBackend
-from springline.persistence.backends.spec import Backend, File, Manifest
+from springline.persistence.backends.spec import Backend, UnderStore
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.engine.replacement import Replacement, victim_by_hand
 from springline.persistence.engine.verification import Verifier
@@ -22,8 +23,8 @@ from springline.persistence.errors import (
     StorageUnavailableError,
     UnderStoreUnavailableError,
 )
-from springline.persistence.model import sidecar
-from springline.persistence.model.dataset import CacheState, Dataset, Strategy
+from springline.persistence.model.dataset import Dataset, Strategy
+from springline.persistence.model.manifest import FILE_NAME, File, Manifest, encode_manifest
 from springline.persistence.model.transitions import Event
 
 NAMES = ["part-0.txt", "day=2013-01-05/part 1.txt", "Zürich Köln/рейс один.txt", "100% +sure & more.txt"]
@@ -50,8 +51,16 @@ def send_files(backend: Backend, location: str, contents: dict[str, bytes]) -> M
     return Manifest(tuple(sorted(files)))
 
 
+def publish_lines(under: UnderStore, dataset: Dataset, location: str, content: bytes = b"ten bytes.") -> None:
+    """Write a copy of `dataset` of one file, and publish it."""
+    manifest = send_files(under, location, {"part.txt": content})
+    under.publish(location, encode_manifest(replace(dataset, bytes=manifest.bytes), manifest))
+
+
 @contextmanager
-def evictable_dataset(folder: Path, cache: Backend, under: Backend) -> Iterator[tuple[Catalog, Dataset, Replacement]]:
+def evictable_dataset(
+    folder: Path, cache: Backend, under: UnderStore
+) -> Iterator[tuple[Catalog, Dataset, Replacement]]:
     """Yield a catalog, a dataset in `cache` that is recorded as persisted, and the `Replacement` that can evict it."""
     catalog = Catalog(URL.create("sqlite", database=str(folder / "catalog.db")))
     dataset = catalog.begin("a", strategy=Strategy.CACHE_THROUGH)
@@ -129,8 +138,8 @@ class StoreSuite(ABC):
     @pytest.mark.parametrize("name", NAMES)
     def test_what_was_sent_is_read_back(self, backend: Backend, name: str) -> None:
         """Bytes come back as they went, whatever letters the name has."""
-        send(backend, "a/.@1-1", name, b"some bytes of a file")
-        assert read_contents(backend, "a/.@1-1") == {name: b"some bytes of a file"}
+        send(backend, "a/@1-1", name, b"some bytes of a file")
+        assert read_contents(backend, "a/@1-1") == {name: b"some bytes of a file"}
 
     def test_an_empty_file_is_a_file(self, backend: Backend) -> None:
         """Nothing to send still makes a file of no bytes."""
@@ -164,11 +173,10 @@ class StoreSuite(ABC):
             ("b.txt", 15),
         ]
 
-    def test_whatever_an_engine_wrote_is_part_of_a_generation_and_the_sidecar_is_not(self, backend: Backend) -> None:
-        """Files and manifest have all names, however they begin."""
-        for name in NAMES:
+    def test_whatever_an_engine_wrote_is_part_of_a_generation_and_the_manifest_is_not(self, backend: Backend) -> None:
+        """However a name begins; a manifest that is still being written is none of them either."""
+        for name in (*NAMES, FILE_NAME, f"{FILE_NAME}.half"):
             self.write_as_engine(backend.uri("p/@1"), name, b"data")
-        backend.write_small("p/@1", sidecar.FILE_NAME, b"{}")
         assert [file.name for file in backend.files("p/@1")] == sorted(NAMES)
         assert [file.name for file in backend.manifest("p/@1").files] == sorted(NAMES)
 
@@ -185,9 +193,7 @@ class StoreSuite(ABC):
             lambda: backend.files("a/@2"),
             lambda: backend.manifest("a/@2"),
             lambda: list(backend.chunks("a/@1", "other.txt")),
-            lambda: backend.read_small("a/@1", "other.txt"),
-            lambda: backend.read_small("a/@2", "part.txt"),
-            lambda: backend.rename("a/@2", "a/@3"),
+            lambda: list(backend.chunks("a/@2", "part.txt")),
         ):
             with pytest.raises(FileNotFoundError):
                 ask()
@@ -236,57 +242,7 @@ class StoreSuite(ABC):
             send(backend, "b/@1", name, content)
         assert backend.manifest("a/@1").checksum != backend.manifest("b/@1").checksum
 
-    def test_a_copy_holds_what_was_sent(self, backend: Backend) -> None:
-        """Also several files, empty ones, and files of more than one chunk."""
-        contents = {"part.txt": b"abc", "x/empty.txt": b"", "x/large.bin": bytes(range(256)) * 12_000}
-        assert backend.holds("b/.@1-1", send_files(backend, "b/.@1-1", contents))
-
-    @pytest.mark.parametrize("damage", ["another byte", "a shorter file", "an extra file", "a missing file"])
-    def test_a_copy_that_was_changed_does_not_hold_what_was_sent(self, backend: Backend, damage: str) -> None:
-        """Also if the size is unchanged."""
-        sent_manifest = send_files(backend, "b/.@1-1", {"one.txt": b"abc", "two.txt": b"xyz"})
-        uri = backend.uri("b/.@1-1")
-        if damage != "an extra file":
-            backend.delete("b/.@1-1/one.txt")
-        replacement = {"another byte": b"abd", "a shorter file": b"ab"}.get(damage)
-        if replacement:
-            self.write_as_engine(uri, "one.txt", replacement)
-        if damage == "an extra file":
-            self.write_as_engine(uri, "three.txt", b"abc")
-        assert not backend.holds("b/.@1-1", sent_manifest)
-
-    def test_a_copy_that_was_taken_away_holds_nothing(self, backend: Backend) -> None:
-        """It is not there, and that is said."""
-        sent_manifest = send_files(backend, "b/.@1-1", {"one.txt": b"abc"})
-        backend.delete("b/.@1-1")
-        with pytest.raises(FileNotFoundError):
-            backend.holds("b/.@1-1", sent_manifest)
-
-    # ---- moving and removing
-
-    def test_a_rename_moves_everything_at_once(self, backend: Backend) -> None:
-        """The old location is gone, the new one has all files, the sidecar too."""
-        send(backend, "a b/.@1-1", "x/part.txt", b"x")
-        backend.write_small("a b/.@1-1", sidecar.FILE_NAME, b"{}")
-        backend.rename("a b/.@1-1", "a b/@1-1")
-        assert not backend.exists("a b/.@1-1")
-        assert read_contents(backend, "a b/@1-1") == {"x/part.txt": b"x"}
-        assert backend.read_small("a b/@1-1", sidecar.FILE_NAME) == b"{}"
-
-    def test_a_rename_never_replaces(self, backend: Backend) -> None:
-        """A location that exists stays as it is."""
-        send(backend, "a/@1", "part.txt", b"old")
-        send(backend, "a/.@1", "part.txt", b"new")
-        with pytest.raises(FileExistsError):
-            backend.rename("a/.@1", "a/@1")
-        assert read_contents(backend, "a/@1") == {"part.txt": b"old"}
-        assert read_contents(backend, "a/.@1") == {"part.txt": b"new"}
-
-    def test_a_rename_may_lead_to_a_folder_that_does_not_exist_yet(self, backend: Backend) -> None:
-        """The folders above the new location are made."""
-        send(backend, "a/@1", "part.txt", b"x")
-        backend.rename("a/@1", "b/c/@1")
-        assert read_contents(backend, "b/c/@1") == {"part.txt": b"x"}
+    # ---- removing
 
     def test_delete_removes_all_and_only_that_location(self, backend: Backend) -> None:
         """What lies beside it stays, a longer name with the same beginning too."""
@@ -313,39 +269,23 @@ class StoreSuite(ABC):
     # ---- finding
 
     def test_names_lists_what_lies_directly_at_a_location(self, backend: Backend) -> None:
-        """Whole and half copies alike, sorted, and nothing below them; nothing there is no error."""
-        for location in ("a/@1-2", "a/.@1-3", "a/b/@1-1"):
+        """Copies and folders alike, sorted, and nothing below them; nothing there is no error."""
+        for location in ("a/@1-2", "a/.other", "a/b/@1-1"):
             send(backend, location, "x/part.txt", b"x")
-        assert backend.names("a") == (".@1-3", "@1-2", "b")
+        assert backend.names("a") == (".other", "@1-2", "b")
         assert backend.names("nothing/here") == ()
 
-    def test_locations_finds_every_marked_one_and_leaves_unfinished_ones_out(self, backend: Backend) -> None:
-        """Half copies are hidden, and their marks do not count."""
-        for location in ("a/@1-1", "a b/Köln/@2-1", "c/.@1-1"):
-            send(backend, location, "part.txt", b"x")
-            backend.write_small(location, "_mark.json", b"{}")
-        send(backend, "d/@1-1", "part.txt", b"x")
-        assert sorted(backend.locations("_mark.json")) == ["a b/Köln/@2-1", "a/@1-1"]
-
-    def test_copies_finds_whole_and_half_ones_and_nothing_in_them(self, backend: Backend) -> None:
+    def test_copies_finds_every_copy_and_nothing_in_one(self, backend: Backend) -> None:
         """Every folder whose name begins as a copy's does, wherever it lies."""
-        for location in ("a/@1", "a/.@1-5", "a/b c/.@2-x", "adopted/files"):
+        for location in ("a/@1", "a/@1-5_x", "a/b c/@2-x", "adopted/files"):
             send(backend, location, "part.txt", b"x")
         self.write_as_engine(backend.uri("a/@1"), ".part.txt.crc", b"not a copy")
         self.write_as_engine(backend.uri("a/@1"), "_temporary/@1/y", b"not a copy")
-        assert sorted(backend.copies()) == ["a/.@1-5", "a/@1", "a/b c/.@2-x"]
+        assert sorted(backend.copies()) == ["a/@1", "a/@1-5_x", "a/b c/@2-x"]
 
     def test_an_empty_backend_has_nothing_to_find(self, backend: Backend) -> None:
-        """No marked location, no copy, and no error."""
-        assert (list(backend.locations("_mark.json")), list(backend.copies())) == ([], [])
-
-    # ---- small files
-
-    def test_a_small_file_is_replaced_by_the_next(self, backend: Backend) -> None:
-        """Small files are written whole each time."""
-        backend.write_small("a/@1", "_mark.json", "länger".encode())
-        backend.write_small("a/@1", "_mark.json", b"{}")
-        assert backend.read_small("a/@1", "_mark.json") == b"{}"
+        """No copy, and no error."""
+        assert list(backend.copies()) == []
 
     # ---- refusals
 
@@ -360,12 +300,8 @@ class StoreSuite(ABC):
             lambda: backend.manifest(location),
             lambda: backend.names(location),
             lambda: backend.delete(location),
-            lambda: backend.rename("inside/@1", location),
-            lambda: backend.rename(location, "elsewhere/@1"),
             lambda: send(backend, location, "part.txt", b"x"),
             lambda: list(backend.chunks(location, "part.txt")),
-            lambda: backend.read_small(location, "part.txt"),
-            lambda: backend.write_small(location, "part.txt", b"x"),
         ):
             with pytest.raises(InvalidPathError):
                 ask()
@@ -378,8 +314,6 @@ class StoreSuite(ABC):
         for ask in (
             lambda: send(backend, "inside/@1", name, b"x"),
             lambda: list(backend.chunks("inside/@1", name)),
-            lambda: backend.read_small("inside/@1", name),
-            lambda: backend.write_small("inside/@1", name, b"x"),
         ):
             with pytest.raises(InvalidPathError):
                 ask()
@@ -402,16 +336,12 @@ class StoreSuite(ABC):
         """Every write and every question raises `StorageUnavailableError`: missing is not the same as unreachable."""
         for ask in (
             lambda: send(refusing, "a/@1", "part.txt", b"x"),
-            lambda: refusing.write_small("a/@1", "_mark.json", b"{}"),
-            lambda: refusing.rename("a/.@1", "a/@1"),
             lambda: refusing.delete("a/@1"),
             lambda: refusing.files("a/@1"),
             lambda: refusing.manifest("a/@1"),
             lambda: refusing.names("a"),
             lambda: refusing.exists("a/@1"),
-            lambda: refusing.read_small("a/@1", "_mark.json"),
             lambda: list(refusing.chunks("a/@1", "part.txt")),
-            lambda: list(refusing.locations("_mark.json")),
             lambda: list(refusing.copies()),
         ):
             with pytest.raises(StorageUnavailableError):
@@ -432,7 +362,7 @@ class StoreSuite(ABC):
         (tmp_path / "below").mkdir()
         under = LocalBackend(tmp_path / "below", durable=True)
         with evictable_dataset(tmp_path, backend, under) as (catalog, dataset, replacement):
-            send(under, "a/@1-1", "part.txt", b"ten bytes.")
+            publish_lines(under, dataset, "a/@1-1")
             away = under.root.rename(tmp_path / "away")
             victim = victim_by_hand(dataset.ref, dataset.bytes)
             with pytest.raises(UnderStoreUnavailableError, match="does not answer"):
@@ -442,28 +372,3 @@ class StoreSuite(ABC):
             away.rename(under.root)
             assert replacement.evict(victim)
             assert not backend.exists(dataset.cache_location)
-
-    @pytest.mark.parametrize("stored", [None, b"ten b"], ids=["not there", "cut short"])
-    def test_as_an_under_store_it_is_asked_for_the_copy_by_its_size(
-        self, backend: Backend, tmp_path: Path, stored: bytes | None
-    ) -> None:
-        """Without that nothing leaves the cache; with it, it does."""
-        send(backend, "a/.@1-2", "part.txt", b"ten bytes.")
-        if stored is not None:
-            send(backend, "a/@1-1", "part.txt", stored)
-        with evictable_dataset(tmp_path, LocalBackend(tmp_path / "fast"), backend) as (catalog, dataset, replacement):
-            victim = victim_by_hand(dataset.ref, dataset.bytes)
-            assert not replacement.evict(victim)
-            catalog.change(dataset.ref, Event.CLAIMED)
-            backend.rename("a/.@1-2", "a/@1-2")
-            catalog.change(dataset.ref, Event.COPIED, under_location="a/@1-2", under_checksum="c")
-            assert replacement.evict(victim)
-
-    def test_as_an_under_store_that_refuses_it_keeps_all_in_the_cache(self, refusing: Backend, tmp_path: Path) -> None:
-        """The error has the reason."""
-        cache = LocalBackend(tmp_path / "fast")
-        with evictable_dataset(tmp_path, cache, refusing) as (catalog, dataset, replacement):
-            assert "does not answer" in replacement.plan(10).retention_reasons[dataset.ref]
-            with pytest.raises(UnderStoreUnavailableError):
-                replacement.evict(victim_by_hand(dataset.ref, dataset.bytes))
-            assert catalog.get(dataset.ref).cache is CacheState.PRESENT and cache.exists(dataset.cache_location)

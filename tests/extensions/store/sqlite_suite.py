@@ -1,15 +1,14 @@
-"""A store in SQLite passes the suite that every store has to pass."""
+"""A store in SQLite passes the suite that every under-store has to pass."""
 
 from pathlib import Path
 
 import pytest
 from springline_sqlite import SqliteBackend
 
-from springline.errors import StorageUnavailableError
-from springline.testing import StoreSuite
+from springline.testing import UnderStoreSuite
 
 
-class TestSqlite(StoreSuite):
+class TestSqlite(UnderStoreSuite):
     @pytest.fixture
     def backend(self, tmp_path):
         return SqliteBackend(tmp_path / "large.db")
@@ -26,10 +25,11 @@ class TestSqlite(StoreSuite):
         file, _, location = uri.removeprefix("sqlite://").partition(".db/")
         SqliteBackend(Path(f"{file}.db"))._put("REPLACE", f"{location}/{name}", content)
 
-    def test_a_database_that_was_used_is_not_created_again(self, tmp_path):
-        """Its disk is not mounted: nothing is missing from it."""
-        used = SqliteBackend(tmp_path / "used.db", in_use=lambda: True)
-        assert "is its disk mounted" in used.unavailable_reason()
-        with pytest.raises(StorageUnavailableError):
-            used.exists("a/@1")
-        assert not (tmp_path / "used.db").exists()
+    def in_use(self, backend):
+        return SqliteBackend(backend.file, in_use=lambda: True)
+
+    def empty(self, backend):
+        backend.file.unlink()
+
+    def put_mark(self, backend):
+        backend.file.touch()

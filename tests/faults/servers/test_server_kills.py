@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import xxhash
 
-from springline.persistence.backends.spec import File, Manifest
 from springline.persistence.explain import explain
 from springline.persistence.model.dataset import Dataset, Strategy
+from springline.persistence.model.manifest import File, Manifest
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, digest_of
 from tests.support.datasets.states import end_pauses, events_of
@@ -125,14 +125,14 @@ def test_a_write_goes_on_with_one_datanode_and_is_waited_for_without_any(
     """
     ran(platform, tmp_path)
     content = os.urandom(24 << 20)
-    with platform.under.create("large/.@1-1", "part.bin", len(content)) as out:
+    with platform.under.create("large/@1-1", "part.bin", len(content)) as out:
         for start in range(0, len(content), 1 << 20):
             out.write(content[start : start + (1 << 20)])
             if start == 12 << 20:
                 hdfs.kill("datanode-1")
     sent = Manifest((File("part.bin", len(content), xxhash.xxh3_128_hexdigest(content)),))
-    assert platform.under.holds("large/.@1-1", sent)
-    assert b"".join(platform.under.chunks("large/.@1-1", "part.bin")) == content
+    assert platform.under.holds("large/@1-1", sent)
+    assert b"".join(platform.under.chunks("large/@1-1", "part.bin")) == content
     platform.under.delete("large")
     in_the_middle(platform, lambda: hdfs.kill("datanode-2"))
     outcome = platform.persister.step()

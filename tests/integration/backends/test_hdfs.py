@@ -75,16 +75,16 @@ def test_a_copy_is_verified_by_the_checksum_of_hdfs_and_not_read_back(
 ) -> None:
     """HDFS returns the CRC32C of the whole file; nothing crosses the network twice, whatever the number of blocks."""
     backend = open_hdfs()
-    manifest = send_files(backend, "a/.@1-1", {"part.txt": bytes(range(256)) * 9000, "empty.txt": b""})
+    manifest = send_files(backend, "a/@1-1", {"part.txt": bytes(range(256)) * 9000, "empty.txt": b""})
     monkeypatch.setattr(backend, "chunks", None)
-    assert backend.holds("a/.@1-1", manifest)
+    assert backend.holds("a/@1-1", manifest)
 
 
 def test_a_copy_that_another_process_sent_is_read_back(open_hdfs: Open) -> None:
     """Who has not sent it has nothing to compare HDFS's checksum with."""
     backend = open_hdfs("shared")
-    manifest = send_files(backend, "a/.@1-1", {"part.txt": b"abc"})
-    assert open_hdfs("shared").holds("a/.@1-1", manifest)
+    manifest = send_files(backend, "a/@1-1", {"part.txt": b"abc"})
+    assert open_hdfs("shared").holds("a/@1-1", manifest)
 
 
 def test_a_quota_that_is_used_up_is_no_room(hdfs: Running, open_hdfs: Open) -> None:
@@ -96,7 +96,7 @@ def test_a_quota_that_is_used_up_is_no_room(hdfs: Running, open_hdfs: Open) -> N
     with pytest.raises(StorageFullError, match=f"{hdfs.address}/{folder}/b/@1/part.txt.*quota"):
         send(backend, "b/@1", "part.txt", b"x" * 100)
     with pytest.raises(StorageFullError, match="quota"):
-        backend.write_small("b/@1", "_mark.json", b"{}")
+        backend.publish("b/@1", b"{}")
     assert read_contents(backend, "a/@1") == {"part.txt": b"x" * 100}
 
 
@@ -108,8 +108,7 @@ def test_in_safe_mode_it_can_be_read_but_not_written(hdfs: Running, open_hdfs: O
         assert read_contents(backend, "a/@1") == {"part.txt": b"abc"}
         for ask in (
             lambda: send(backend, "b/@1", "part.txt", b"x"),
-            lambda: backend.write_small("a/@1", "_mark.json", b"{}"),
-            lambda: backend.rename("a/@1", "a/@2"),
+            lambda: backend.publish("a/@1", b"{}"),
             lambda: backend.delete("a/@1"),
         ):
             with pytest.raises(StorageUnavailableError, match="safe mode"):
@@ -133,11 +132,11 @@ def test_names_and_bytes_are_written_as_the_user_that_is_set(
     monkeypatch.setenv("HADOOP_USER_NAME", "somebody")  # the backend would set it for the whole process
     backend = open_hdfs(hdfs_user="somebody")
     send(backend, "a/@1", "part.txt", b"x")
-    backend.write_small("a/@1", "_mark.json", b"{}")
+    backend.publish("a/@1", b"{}")
     path = backend.uri("a/@1").removeprefix(hdfs.address)
     rest = f"http://127.0.0.1:{hdfs.settings.hdfs_http_port}/webhdfs/v1{path}"
     statuses = httpx.get(rest, params={"op": "LISTSTATUS"}).json()["FileStatuses"]["FileStatus"]
     assert {status["pathSuffix"]: status["owner"] for status in statuses} == {
         "part.txt": "somebody",
-        "_mark.json": "somebody",
+        "_springline.json": "somebody",
     }

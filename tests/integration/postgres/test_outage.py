@@ -39,15 +39,15 @@ def test_whoever_begins_a_transaction_waits_for_a_catalog_that_is_away(
     assert patient.catalog.get(dataset.ref) == dataset
 
 
-# The catalog is asked while the bytes are sent, and for the next time when the copy has its name.
-@pytest.mark.parametrize("point", ["create", "rename done"])
+# The catalog is asked while the bytes are sent, and for the next time when the copy is published.
+@pytest.mark.parametrize("point", ["create", "publish done"])
 def test_a_kill_during_a_transfer_loses_nothing_and_the_queue_goes_on(
     open_at: Callable[..., Platform], postgres: Running, point: str
 ) -> None:
     """Whatever was under way when the catalog went away, each generation is persisted once and nothing half is left."""
     platform = open_at(catalog_timeout=120)
     datasets = [make(platform, path, "load") for path in ("a", "b")]
-    stage(platform, once(point, kill_and_restart(postgres), where="/.@"))
+    stage(platform, once(point, kill_and_restart(postgres), where="/@"))
     for _ in range(5):
         platform.persister.drain()
         expire_leases(platform)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from springline.persistence.backends.local import LocalBackend
-from springline.persistence.backends.spec import Backend
+from springline.persistence.backends.spec import Backend, UnderStore
 from springline.persistence.engine.runner import Runner
 from springline.persistence.model.dataset import Call, Operation, OperationResult
 from springline.persistence.platform import Platform
@@ -28,11 +28,11 @@ def raise_(error: BaseException) -> Callable[..., None]:
 
 
 class Staged:
-    """A backend that says `at("rename", old)` before such a call on it, and `at("rename done", old)` after."""
+    """A backend that says `at("publish", location)` before such a call on it, and `at("publish done", …)` after."""
 
-    _BEFORE = ("files", "manifest", "create", "rename", "delete", "names", "read_small", "write_small")
-    _AFTER = ("rename", "delete")
-    holds, unavailable_reason, read_range = Backend.holds, Backend.unavailable_reason, Backend.read_range
+    _BEFORE = ("files", "manifest", "create", "publish", "delete", "names", "read_manifest")
+    _AFTER = ("publish", "delete")
+    holds, unavailable_reason, read_range = UnderStore.holds, Backend.unavailable_reason, Backend.read_range
 
     def __init__(self, inner: LocalBackend, at: At = nothing) -> None:
         self.inner = inner

@@ -14,7 +14,7 @@ from springline.persistence.model.dataset import ExecutionSide, Ref
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 
-_COPY = re.compile(r"^\.?@\d+")
+_COPY = re.compile(r"^@\d+")
 
 
 def events_of(platform: Platform, ref: Ref) -> list[str]:

@@ -62,7 +62,7 @@ def test_the_error_of_a_broken_opener_names_its_package(add: Callable[..., None]
     with pytest.raises(StorageUnavailableError, match=r"^away$"):
         open_store("away://x", tmp_path)
     for scheme, message in (
-        ("wrong", "the opener of 'wrong' returned str, not a Backend"),
+        ("wrong", "the opener of 'wrong' returned str instead of an UnderStore"),
         ("fails", "theirs:fails of the package theirs failed: AttributeError: .* install another version"),
         ("gone", "theirs:gone of the package theirs failed: AttributeError"),
         ("lost", "needs the Python package elsewhere: pip install elsewhere"),

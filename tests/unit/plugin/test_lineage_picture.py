@@ -134,7 +134,7 @@ def test_what_was_noted_in_free_words_does_not_name_what_may_not_be_read_either(
         make(platform, path, "load")
     message = (
         "open@1 could not be recomputed: file:/c/pay/secret list/@1/part-0: gone; "
-        "/u/pay/secret list/.@1-7; load, which made pay/secret list@1, is not idempotent; pay/secret list@2"
+        "/u/pay/secret list/@1-7_x; load, which made pay/secret list@1, is not idempotent; pay/secret list@2"
     )
     platform.catalog.amend(Ref("open", 1), event="persist_abandoned", reason=message, error=message)
     explanation = explain(platform, "open")
@@ -144,7 +144,7 @@ def test_what_was_noted_in_free_words_does_not_name_what_may_not_be_read_either(
     hidden = replace_texts(explanation, lambda text: remove_names(text, refs - {Ref("open", 1)}))
     expected = (
         "open@1 could not be recomputed: file:/c/hidden/@1/part-0: gone; "
-        "/u/hidden/.@1-7; load, which made hidden@1, is not idempotent; pay/secret list@2"
+        "/u/hidden/@1-7_x; load, which made hidden@1, is not idempotent; pay/secret list@2"
     )
     assert hidden.dataset.error == hidden.moments[-1].reason == expected
     assert "secret list@1" not in dict(hidden.paragraphs())["Queue"]

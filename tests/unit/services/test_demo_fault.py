@@ -192,7 +192,7 @@ def test_without_servers_the_demo_is_asked_for_first(tmp_path):
 
 def test_wiping_deletes_every_copy_and_nothing_else(tmp_path):
     """States of streams lie in the same folder."""
-    for name in ("etl/clean/@3/part", "etl/load/.@4/part", "streams/words/split/0/@1/run", ".streams/words/run"):
+    for name in ("etl/clean/@3/part", "etl/load/@4-1_x/part", "streams/words/split/0/@1/run", ".streams/words/run"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text("x")
     assert wipe_cache(LocalBackend(tmp_path)) == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from springline.persistence.backends.listing import FolderEntry, copies_below, files_below
-from springline.persistence.backends.spec import File
+from springline.persistence.model.manifest import File
 
 TREE = {
     "": [FolderEntry("a", True)],

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from springline.persistence.errors import InvalidPathError, PersistenceError, UnknownDatasetError
-from springline.persistence.model import sidecar
 from springline.persistence.model.dataset import CacheState, Origin, Ref, Strategy, TransferMethod, UnderStoreState
+from springline.persistence.model.manifest import FILE_NAME, encode_manifest
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, lines_of, write_lines
@@ -22,7 +23,7 @@ RUN = Origin("etl", "run 1", "task")
 # ---- rebuild
 
 
-def test_a_lost_catalog_is_rebuilt_from_the_sidecars(open_at: Callable[..., Platform]) -> None:
+def test_a_lost_catalog_is_rebuilt_from_the_manifests(open_at: Callable[..., Platform]) -> None:
     """Paths, generations, operations' calls, sources, digests: what was persisted is known again, and can be used."""
     before = open_at()
     datasets = [
@@ -37,7 +38,7 @@ def test_a_lost_catalog_is_rebuilt_from_the_sidecars(open_at: Callable[..., Plat
     platform = open_at()
     report = platform.maintenance.rebuild()
     assert report.recorded_refs == [d.ref for d in datasets]
-    assert (report.unreadable, report.without_source) == ([], {})
+    assert (report.unusable, report.without_source) == ([], {})
     for old in records:
         new = platform.catalog.get(old.ref)
         assert (new.call, new.sources, new.digest, new.origin) == (old.call, old.sources, old.digest, old.origin)
@@ -75,34 +76,41 @@ def test_a_source_that_was_not_persisted_is_known_to_be_gone(
     assert make(platform, "a", "load").ref == Ref("a", 2)
 
 
-def test_sidecars_that_cannot_be_read_are_named_and_the_others_used(open_at: Callable[..., Platform]) -> None:
-    """Damaged ones, and copies that lie where they do not belong."""
+def test_copies_that_cannot_be_used_are_named_and_the_others_recorded(open_at: Callable[..., Platform]) -> None:
+    """Damaged manifests, copies that lie where they do not belong, and those of which files are gone."""
     before = open_at()
     damaged = make(before, "damaged", "load", strategy=Strategy.CACHE_THROUGH)
     moved = make(before, "moved", "load", strategy=Strategy.CACHE_THROUGH)
+    half = make(before, "half", "load", strategy=Strategy.CACHE_THROUGH)
     make(before, "whole", "load", strategy=Strategy.CACHE_THROUGH)
-    before.under.write_small(damaged.under_location, sidecar.FILE_NAME, b"{")
-    before.under.rename(moved.under_location, "backup/@9-9")
+    before.under.publish(damaged.under_location, b"{")
+    root: Path = before.under.root  # type: ignore[attr-defined]
+    (root / "backup").mkdir()
+    (root / moved.under_location).rename(root / "backup/@9-9")
+    (missing,) = before.under.files(half.under_location)
+    before.under.delete(f"{half.under_location}/{missing.name}")
     lose_catalog(before)
     report = open_at().maintenance.rebuild()
     assert report.recorded_refs == [Ref("whole", 1)]
-    assert [message.split(" ")[0] for message in sorted(report.unreadable)] == [
-        "backup/@9-9", f"{damaged.under_location}/{sidecar.FILE_NAME}:",
-    ]  # fmt: skip
+    assert sorted(report.unusable)[:2] == [
+        "backup/@9-9 holds a copy of moved@1, which belongs elsewhere",
+        f"{damaged.under_location}/{FILE_NAME}: the manifest of a copy cannot be read: Input data was truncated",
+    ]
+    assert sorted(report.unusable)[2:] == [f"{half.under_location} lacks {missing.name}, which its manifest names"]
 
 
 def test_of_several_copies_the_newest_lease_counts_and_half_ones_do_not(open_at: Callable[..., Platform]) -> None:
     """A dead worker may have left a complete copy that was not recorded."""
     before = open_at()
     dataset = make(before, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    content = sidecar.encode(dataset, under_checksum=dataset.under_checksum, under_bytes=dataset.bytes)
-    for location in ("a/@1-3", "a/.@1-12", "a/@1-0"):
+    for location in ("a/@1-3_x", "a/@1-12_x", "a/@1-0_x"):
         write_lines(before.under.uri(location), LINES)
-        before.under.write_small(location, sidecar.FILE_NAME, content)
+        if location != "a/@1-12_x":
+            before.under.publish(location, encode_manifest(dataset, before.under.manifest(location)))
     lose_catalog(before)
     platform = open_at()
     assert platform.maintenance.rebuild().recorded_refs == [dataset.ref]
-    assert platform.catalog.get(dataset.ref).under_location == "a/@1-3"
+    assert platform.catalog.get(dataset.ref).under_location == "a/@1-3_x"
     platform.catalog.change(dataset.ref, Event.UNDER_STORE_LOST)
     lease = platform.claims.claim(dataset.ref, "worker", TransferMethod.DATA, None)
     assert lease is not None and lease.number == 4
@@ -134,7 +142,7 @@ def test_files_that_are_there_already_are_adopted_where_they_are(platform: Platf
     assert platform.catalog.lineage_around([Ref("b", 1)]).is_recomputable(Ref("b", 1))
     let_go(platform, adopted.ref)
     (file,) = platform.under.files(adopted.under_location)
-    platform.under.write_small(adopted.under_location, file.name, b"cut")
+    (platform.under.root / adopted.under_location / file.name).write_bytes(b"cut")  # type: ignore[attr-defined]
     assert not platform.restorer.verifier.verify(platform.catalog.get(adopted.ref)).persisted
 
 
@@ -158,16 +166,15 @@ def test_adopted_files_outlive_their_generation(platform: Platform) -> None:
         ("a file", "the under-store has no such folder"),
         ("empty", "the folder is empty"),
         ("../outside", "not a path below it"),
-        ("a/@1-1", "copies made by Springline"),
+        ("a/{copy}", "copies made by Springline"),
         ("a", "copies made by Springline"),
     ],
 )
 def test_what_cannot_be_adopted_is_refused(platform: Platform, location: str, expected_message: str) -> None:
     """Nothing there, no folder, no files, outside, or copies that were made here; the catalog stays as it was."""
     dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    assert dataset.under_location == "a/@1-1"
     (platform.under.root / "empty").mkdir()  # type: ignore[attr-defined]
     (platform.under.root / "a file").touch()  # type: ignore[attr-defined]
     with pytest.raises(InvalidPathError, match=expected_message):
-        platform.maintenance.adopt("b", location)
+        platform.maintenance.adopt("b", location.format(copy=dataset.under_location.removeprefix("a/")))
     assert platform.catalog.find(path="b") == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from springline.persistence.backends import local
 from springline.persistence.catalog.schema import db_now, generation
 from springline.persistence.errors import StorageUnavailableError, TransitionError
 from springline.persistence.model.dataset import CacheState, Call, Origin, Phase, Ref, Strategy, TransferMethod
+from springline.persistence.model.manifest import encode_manifest
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import lines_of, read_lines, write_lines
@@ -226,7 +228,7 @@ def test_a_write_whose_writer_never_came_back_is_abandoned(platform: Platform) -
     for path in ("a", "b"):
         dead = platform.catalog.begin(path, strategy=Strategy.ASYNC_STORE)
         write_lines(platform.cache.uri(dead.cache_location), ["half"])
-    write_lines(platform.under.uri("b/.@1-0"), ["half, straight down"])
+    write_lines(platform.under.uri("b/@1-0_x"), ["half, straight down"])
     assert platform.maintenance.sweep() == []
     assert len(copies_in(platform.cache)) == 2
     grow_old(platform)
@@ -243,10 +245,13 @@ def test_what_a_worker_wrote_after_it_was_taken_over_is_removed(platform: Platfo
         assert lease is not None
         platform.claims.release(lease, "its lease ran out")
     assert platform.persister.drain().remaining == 0
-    write_lines(platform.under.uri("a/.@1-1"), ["half"])
-    write_lines(platform.under.uri("a/@1-2"), ["whole, of whom nobody knows"])
+    other = replace(dataset, created_at=1.0)
+    for location, writer in {"a/@1-1_half": None, "a/@1-1_late": dataset, "a/@1-2_lost": other}.items():
+        write_lines(platform.under.uri(location), ["left"])
+        if writer is not None:
+            platform.under.publish(location, encode_manifest(writer, platform.under.manifest(location)))
     platform.maintenance.sweep()
-    assert copies_in(platform.under) == ["a/@1-2", platform.catalog.get(dataset.ref).under_location]
+    assert copies_in(platform.under) == ["a/@1-2_lost", platform.catalog.get(dataset.ref).under_location]
 
 
 def test_a_writer_that_comes_back_during_the_sweep_keeps_what_it_committed(open_at: Callable[..., Platform]) -> None:
@@ -267,10 +272,10 @@ def test_what_a_dead_recovery_or_eviction_left_in_the_cache_is_swept(platform: P
     dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     evicted = make(platform, "b", "load", strategy=Strategy.CACHE_THROUGH)
     platform.catalog.change(evicted.ref, Event.EVICTED)  # and the evictor died before it deleted the files
-    for location in ("a/.@1-1_dead", "a/@1-2_dead", "unknown/@7", "unknown/.@7-1_x"):
+    for location in ("a/@1-1_dead", "a/@1-2_dead", "unknown/@7", "unknown/@7-1_x"):
         write_lines(platform.cache.uri(location), ["left"])
     platform.maintenance.sweep()
-    assert copies_in(platform.cache) == [dataset.cache_location, "unknown/.@7-1_x", "unknown/@7"]
+    assert copies_in(platform.cache) == [dataset.cache_location, "unknown/@7", "unknown/@7-1_x"]
     assert lines_of(platform, "a") == LINES == lines_of(platform, "b")
 
 
@@ -279,7 +284,7 @@ def test_what_is_just_being_restored_is_not_swept(platform: Platform) -> None:
     dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     let_go(platform, dataset.ref)
     cache, _, _ = stage(platform)
-    for point in ("create", "rename", "rename done"):
+    for point in ("create", "manifest"):
         cache.at = once(point, platform.maintenance.sweep)
         assert lines_of(platform, "a") == LINES
         assert Event.LOST not in events_of(platform, dataset.ref)

@@ -250,7 +250,7 @@ def test_a_killed_prover_leaves_nothing_behind(platform: Platform) -> None:
     """Once its lease has run out the next look removes what it wrote, and the proof may be run again after a pause."""
     dataset = persist_output(platform, "shout")
     copies = copies_in(platform.cache)
-    scratch = f"{dataset.ref.path}/.@1-0_dead"
+    scratch = f"{dataset.ref.path}/@1-0_dead"
     assert platform.prover.proofs.claim("shout", "1", "a worker that dies", scratch) is not None
     platform.runner.run(Call("shout", "1"), [platform.cache.uri(dataset.cache_location)], platform.cache.uri(scratch))
     assert platform.prover.step() is None and scratch in copies_in(platform.cache)

@@ -142,7 +142,7 @@ def test_the_whole_cache_going_during_a_recovery_is_survived(platform: Platform)
     datasets = chain(platform, 4)
     wipe_cache(platform)
     cache, _, staged = stage(platform)
-    for point, stage_of in (("run done", staged), ("rename", cache), ("rename done", cache)):
+    for point, stage_of in (("run done", staged), ("manifest", cache)):
         stage_of.at = once(point, lambda: wipe_cache(platform))
         assert lines_of(platform, datasets[-1].ref.path) == SHOUTED, point
         wipe_cache(platform)
@@ -215,7 +215,7 @@ def test_bytes_that_are_on_their_way_are_waited_for(open_at: Callable[..., Platf
         reader.start()
         assert waited.wait(30)
 
-    stage(first, once("rename", lose_the_cache, where="a/"))
+    stage(first, once("publish", lose_the_cache, where="a/"))
     first.persister.drain()
     reader.join(30)
     assert read == [expected_lines]

@@ -57,8 +57,8 @@ def test_a_generation_is_not_left_open_when_nothing_could_be_written(platform: P
     ("left", "is_complete", "message"),
     [
         ((), True, "a@1: nothing was written"),
-        (("_springline.json",), True, "a@1: _springline.json has the name"),
-        (("sub/_springline.json",), True, "a@1: sub/_springline.json has the name"),
+        (("_springline.json",), True, "a@1: the name _springline.json is that"),
+        (("sub/_springline.json",), True, "a@1: the name sub/_springline.json is that"),
         (("part.txt",), False, r"without mark_complete\(\)"),
     ],
 )
@@ -105,7 +105,7 @@ def test_the_cache_going_during_a_write_fails_it_clearly(platform: Platform) -> 
 # ---- synchronous writes
 
 
-@pytest.mark.parametrize("point", ["manifest", "rename"])
+@pytest.mark.parametrize("point", ["manifest", "publish"])
 def test_a_synchronous_copy_damaged_or_taken_over_on_its_way_is_sent_again(
     open_at: Callable[..., Platform], point: str
 ) -> None:
@@ -117,7 +117,7 @@ def test_a_synchronous_copy_damaged_or_taken_over_on_its_way_is_sent_again(
         expire_leases(other)
         assert other.persister.step() is None
 
-    faults = {"manifest": lambda: damage(under.inner, "a/.@1-1"), "rename": take_lease_back}
+    faults = {"manifest": lambda: damage(under.inner, *copies_in(under.inner)), "publish": take_lease_back}
     under.at = once(point, faults[point])
     load(platform)
     record = platform.catalog.resolve("a")
@@ -164,7 +164,7 @@ def test_cached_bytes_damaged_before_they_were_sent_are_not_committed(open_at: C
     assert isinstance(CorruptCacheError(""), CorruptCopyError)
 
 
-@pytest.mark.parametrize("point", ["create", "manifest", "write_small", "rename", "rename done"])
+@pytest.mark.parametrize("point", ["create", "manifest", "publish", "publish done"])
 def test_a_writer_killed_while_it_persists_leaves_nothing_for_the_next_try(platform: Platform, point: str) -> None:
     """Wherever it died, the second try of the task clears up and goes through."""
 
@@ -198,7 +198,7 @@ def too_large(open_at: Callable[..., Platform]) -> Platform:
     return open_at(cache_capacity=100)
 
 
-@pytest.mark.parametrize("point", ["manifest", "write_small", "rename", "rename done"])
+@pytest.mark.parametrize("point", ["manifest", "publish", "publish done"])
 def test_a_write_straight_down_that_fails_leaves_nothing(open_at: Callable[..., Platform], point: str) -> None:
     """Neither a half copy nor a complete one that is unknown."""
     platform = too_large(open_at)

@@ -109,7 +109,7 @@ def test_a_copy_that_is_not_there_with_its_size_holds_its_dataset_in_the_cache(p
 def test_a_copy_that_an_operation_made_below_is_asked_for_by_its_own_size(
     platform: Platform, *, is_cut_short: bool
 ) -> None:
-    """It has other bytes than the one in the cache: the sidecar beside it says how many."""
+    """It has other bytes than the one in the cache: its manifest says how many."""
     persisted(platform, "a")
     output = make(platform, "b", "shout", ["a"])
     with platform.persister.sender.attempt(output.ref, "test", TransferMethod.OPERATION, None) as attempt:
@@ -141,7 +141,7 @@ def test_what_is_larger_than_the_cache_is_not_let_go_on_a_copy_that_went(open_at
     """The write fails, as if the under-store had gone a moment earlier, and the task's next try makes it."""
     platform = open_at(cache_capacity=100)
     _, under, _ = stage(platform)
-    under.at = once("rename done", lambda: remove_root(platform))
+    under.at = once("publish done", lambda: remove_root(platform))
     with pytest.raises((StorageUnavailableError, CorruptCopyError)):
         persisted(platform)
 
