@@ -13,7 +13,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 WITH_JAVA = JAVA_HOME="$$($(VENV)/bin/springline server java)"
 # The jars that the tests need; benchmarks fetch theirs when they run.
-JARS := kafka hdfs alluxio spark alluxio-hdfs
+JARS := kafka hdfs alluxio s3 spark spark-s3 alluxio-hdfs
 # What mypy knows of each file by its content, for all checkouts of this user: 2 s instead of 76 s of CPU in a new one.
 TYPES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/springline/mypy
 PYTEST = $(WITH_JAVA) $(PY) -m pytest

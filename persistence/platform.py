@@ -18,7 +18,7 @@ from springline.persistence.engine.persister import Persister
 from springline.persistence.engine.prover import Prover
 from springline.persistence.engine.replacement import Replacement
 from springline.persistence.engine.restorer import Restorer
-from springline.persistence.engine.runner import Runner, load_runner
+from springline.persistence.engine.runner import HadoopRunner, Runner, load_runner
 from springline.persistence.engine.store import Store
 from springline.persistence.engine.verification import UnderStoreWatch, Verifier
 from springline.persistence.monitoring.metric import MetricsReporter
@@ -132,6 +132,8 @@ def open_platform(
         catalog.subscribe(lineage_sender.on_transition)
     cache = open_backend(settings.cache_uri or create_private_cache(settings.home).as_uri(), "cache", settings)
     under = open_backend(settings.under_address, "under", settings, in_use=catalog.uses_under_store)
+    if isinstance(runner, HadoopRunner):
+        runner.configure_hadoop({**cache.hadoop_conf, **under.hadoop_conf})
     claims = Claims(catalog, settings.lease_seconds)
     verifier = Verifier(catalog, cache, under)
     replacement = Replacement(

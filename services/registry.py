@@ -12,6 +12,7 @@ from springline.services.servers.alluxio import alluxio
 from springline.services.servers.hdfs import hdfs
 from springline.services.servers.kafka import kafka
 from springline.services.servers.postgres import postgres
+from springline.services.servers.s3 import s3
 from springline.services.servers.schema_registry import schema_registry
 from springline.services.servers.spark import spark
 from springline.services.servers.spark_connect import spark_connect
@@ -26,6 +27,7 @@ SERVERS: Mapping[str, Callable[[ServiceSettings], Server]] = MappingProxyType(
         "schema-registry": schema_registry,
         "hdfs": hdfs,
         "alluxio": alluxio,
+        "s3": s3,
         "spark": spark,
         "spark-connect": spark_connect,
         "airflow": airflow,

@@ -56,8 +56,9 @@ class ServiceSettings(ProfiledSettings):
     spark_connect_port: int = _port(15002, "the Spark Connect server")
     spark_connect_master: str = Field(default="local[*]", description="Spark master of the Spark Connect server")
     spark_connect_memory: str = Field(default="1g", description="Java heap of the Spark Connect server")
-    spark_connect_alluxio: bool = Field(
-        default=False, description="Whether Spark Connect includes the client for alluxio:// addresses"
+    spark_connect_stores: Names = Field(
+        default=(),
+        description="Stores whose clients Spark Connect includes besides HDFS's, separated by commas: alluxio, s3",
     )
 
     spark_port: int = _port(7077, "Spark's standalone master")
@@ -93,6 +94,9 @@ class ServiceSettings(ProfiledSettings):
     hdfs_namenode_heap: str = Field(default="256m", description="Java heap of the NameNode")
     hdfs_datanode_heap: str = Field(default="192m", description="Java heap of each DataNode")
 
+    s3_port: int = _port(9090, "the server of S3's protocol")
+    s3_heap: str = Field(default="256m", description="Java heap of that server")
+
     alluxio_port: int = _port(19998, "Alluxio's master, for alluxio:// addresses")
     alluxio_web_port: int = _port(19999, "the pages of Alluxio's master")
     alluxio_job_port: int = _port(20001, "Alluxio's job master; the next is for its pages")
@@ -118,6 +122,13 @@ class ServiceSettings(ProfiledSettings):
     stop_timeout: float = Field(
         default=20, ge=0, description="Seconds to wait for a server to stop before it is killed"
     )
+
+    @field_validator("spark_connect_stores")
+    @classmethod
+    def _are_stores(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if unknown := sorted(set(value) - {"alluxio", "s3"}):
+            raise ValueError(f"no client of {', '.join(unknown)}: use alluxio or s3, or both, separated by a comma")
+        return value
 
     @field_validator("airflow_database")
     @classmethod

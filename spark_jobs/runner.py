@@ -72,6 +72,10 @@ class SparkRunner:
         except Exception as error:
             raise _operation_error(call, error, session_lost=self.sessions.is_lost()) from error
 
+    def configure_hadoop(self, conf: Mapping[str, str]) -> None:
+        """Let Spark reach the stores with these settings of Hadoop's clients."""
+        self.sessions.configure_hadoop(conf)
+
     def interrupt(self) -> None:
         """Interrupt the operation that another thread runs, so that it raises `OperationError`; no effect if none runs.
 

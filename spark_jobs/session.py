@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -81,6 +81,7 @@ class SparkSessions:
         self._sleep = sleep
         self._lock = threading.Lock()
         self._session: SparkSession | None = None
+        self._hadoop_conf: dict[str, str] = {}  # of the clients with which Spark reaches the stores
 
     def get(self) -> SparkSession:
         """Return a usable session.
@@ -91,7 +92,15 @@ class SparkSessions:
             if self._session is None or not self._is_usable(self._session):
                 self._drop_session()
                 self._session = self._connect() if self._settings.spark_remote else self._start()
+                self._apply_hadoop_conf(self._session)
             return self._session
+
+    def configure_hadoop(self, conf: Mapping[str, str]) -> None:
+        """Reach stores with these settings of Hadoop's clients, from the session that is open and from later ones."""
+        with self._lock:
+            self._hadoop_conf |= conf
+            if conf and self._session is not None and self._is_usable(self._session):
+                self._apply_hadoop_conf(self._session)
 
     def is_lost(self) -> bool:
         """Return whether the session that was provided last is no longer usable."""
@@ -166,6 +175,13 @@ class SparkSessions:
             "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
             **self._settings.spark_conf,
         }
+
+    def _apply_hadoop_conf(self, session: SparkSession) -> None:
+        for (
+            name,
+            value,
+        ) in self._hadoop_conf.items():  # which Spark passes to Hadoop for this session's reads and writes
+            session.conf.set(name, value)
 
     def _is_usable(self, session: SparkSession) -> bool:
         if remote := self._settings.spark_remote:

@@ -22,7 +22,7 @@ from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Supervisor
 
 CLUSTER = ("postgres", "zookeeper", "kafka", "hdfs", "alluxio", "spark-connect", "airflow")
-_SETTINGS = {"spark_connect_alluxio": True}
+_SETTINGS = {"spark_connect_stores": ("alluxio",)}
 _MOST = 12 << 30
 
 

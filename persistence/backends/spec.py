@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import BinaryIO
 
 from springline.persistence.errors import StorageUnavailableError
@@ -40,6 +40,11 @@ class Backend(ABC):
     @abstractmethod
     def uri(self, location: str) -> str:
         """Return the URI under which Spark reads and writes `location`."""
+
+    @property
+    def hadoop_conf(self) -> Mapping[str, str]:
+        """Settings of Hadoop's client with which Spark reaches the URIs, by name, such as `fs.s3a.endpoint`."""
+        return {}
 
     @abstractmethod
     def exists(self, location: str) -> bool:
@@ -121,6 +126,13 @@ class UnderStore(Backend):
 
     def mark_root(self) -> None:
         """Create the mark without which the store counts as unavailable, before the first copy in it counts."""
+
+    def sweep_uploads(self, older_than: float) -> int:
+        """Remove what uploads have sent that began so many seconds ago and were never completed; returns their number.
+
+        Only stores in which these are stored, invisible, and paid for do anything.
+        """
+        return 0
 
     def holds(self, location: str, sent: Manifest) -> bool:
         """Whether the files below `location` are those of `sent`, which this process wrote by `create`.

@@ -230,7 +230,8 @@ class Maintenance:
         return abandoned
 
     def _sweep_under_store(self) -> None:
-        """Remove copies of workers that lost their lease, kept writing, and died before they noticed."""
+        """Remove uploads of dead workers, and copies of those that lost their lease and died before they noticed."""
+        self.under.sweep_uploads(self.reader_seconds)
         was_reclaimed = and_(schema.is_persisted, generation.c.lease_number > 1)
         was_persisted_lately = generation.c.persisted_at > db_now() - _RECLAIMED_WITHIN
         for dataset in self.catalog.select(select(generation.c.id).where(was_reclaimed, was_persisted_lately)):

@@ -46,6 +46,14 @@ class Interruptible(Protocol):
         """Make the running operation end soon with `OperationError`; does nothing if none is running."""
 
 
+@runtime_checkable
+class HadoopRunner(Protocol):
+    """A runner that reads and writes with Hadoop's clients, as Spark does."""
+
+    def configure_hadoop(self, conf: Mapping[str, str]) -> None:
+        """Reach the stores with these settings, such as `fs.s3a.endpoint`; called before the first run."""
+
+
 class NoRunner:
     """Placeholder if no runner is configured: nothing can be recomputed, so data is always sent."""
 

@@ -5,7 +5,7 @@
 | `springline_spark` | spark_connect | the Spark Connect server |
 | `springline_catalog` | postgres, sqlite | the catalog's database |
 | `springline_cache` | file path, or the server's own | the cache; extra: `capacity`, `options` |
-| `springline_under` | file path, or the server's own | the under-store; extra: `capacity`, `bandwidth`, `options` |
+| `springline_under` | file path, aws, the server's own | the under-store; extra: `capacity`, `bandwidth`, `options` |
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ SPARK = "springline_spark"
 CATALOG = "springline_catalog"
 CACHE = "springline_cache"
 UNDER = "springline_under"
+_AWS = "aws"  # the type of Airflow's Amazon provider
 
 
 class Connection(Protocol):
@@ -67,7 +68,19 @@ def overrides(lookup: Lookup = find_connection) -> dict[str, Any]:
             settings[f"{role}_uri"] = store_uri(name, connection)
             extra = connection.extra_dejson
             settings.update({f"{role}_{key}": extra[key] for key in extras if key in extra})
+            if connection.conn_type == _AWS:
+                settings[f"{role}_options"] = _aws_options(connection)
     return settings
+
+
+def _aws_options(connection: Connection) -> dict[str, str]:
+    """Return the options of S3 in a Connection of Airflow's Amazon provider, by its names for them or by ours."""
+    extra = connection.extra_dejson
+    options = {
+        "key": connection.login, "secret": connection.password, "token": extra.get("aws_session_token"),
+        "endpoint_url": extra.get("endpoint_url"), "region": extra.get("region_name"), **(extra.get("options") or {}),
+    }  # fmt: skip
+    return {name: str(value) for name, value in options.items() if value}
 
 
 def spark_remote(lookup: Lookup = find_connection) -> str:
@@ -101,6 +114,10 @@ def store_uri(name: str, connection: Connection) -> str:
     host = connection.host or ""
     if "://" in host:
         return host
+    if connection.conn_type == _AWS:
+        if not connection.schema:
+            raise UsageError(f"connection {name}: give bucket/prefix as schema")
+        return f"s3://{quote(connection.schema)}"
     if connection.conn_type in ("fs", "file"):
         path = str(connection.extra_dejson.get("path") or host)
         if not path.startswith("/"):

@@ -21,7 +21,8 @@ _MAVEN = "http://ant.apache.org/ivy/maven"  # the namespace of classifiers
 class JarSet:
     """The jars of one server.
 
-    `jars` and `alone` are coordinates `group:artifact:version`; those of `alone` are fetched without dependencies.
+    `jars` and `alone` are coordinates `group:artifact:version`; those of `alone` are fetched without dependencies, and
+    may have a classifier as fourth part.
     `exclude` has groups, or `group:artifact`, that are excluded from all dependencies. `archives` are
     `group:artifact:version:classifier`: archives (`tar.gz`) with all that a server consists of, which are unpacked.
     """
@@ -59,17 +60,15 @@ def ivy_module(jars: JarSet) -> str:
     xml.SubElement(module, "info", organisation="springline", module=jars.name)
     xml.SubElement(xml.SubElement(module, "configurations"), "conf", name="server")
     dependencies = xml.SubElement(module, "dependencies")
-    for coordinates in (*jars.jars, *jars.alone):
-        alone = {"transitive": "false"} if coordinates in jars.alone else {}
-        group, artifact, version = coordinates.split(":")
-        attributes = {"org": group, "name": artifact, "rev": version, "conf": "server->default", **alone}
-        xml.SubElement(dependencies, "dependency", attributes)
-    for coordinates in jars.archives:
-        group, artifact, version, classifier = coordinates.split(":")
-        attributes = {"org": group, "name": artifact, "rev": version, "conf": "server->default", "transitive": "false"}
-        dependency = xml.SubElement(dependencies, "dependency", attributes)
-        named = {"name": artifact, "type": "tar.gz", "ext": "tar.gz", f"{{{_MAVEN}}}classifier": classifier}
-        xml.SubElement(dependency, "artifact", named)
+    for kind, coordinates_of_kind in {"jar": (*jars.jars, *jars.alone), "tar.gz": jars.archives}.items():
+        for coordinates in coordinates_of_kind:
+            group, artifact, version, *classifiers = coordinates.split(":")
+            alone = {} if coordinates in jars.jars else {"transitive": "false"}
+            attributes = {"org": group, "name": artifact, "rev": version, "conf": "server->default", **alone}
+            dependency = xml.SubElement(dependencies, "dependency", attributes)
+            for classifier in classifiers:
+                named = {"name": artifact, "type": kind, "ext": kind, f"{{{_MAVEN}}}classifier": classifier}
+                xml.SubElement(dependency, "artifact", named)
     for exclusion in jars.exclude:
         group, _, artifact = exclusion.partition(":")
         xml.SubElement(dependencies, "exclude", {"org": group, **({"module": artifact} if artifact else {})})

@@ -52,7 +52,7 @@ def spark_connect(settings: ServiceSettings) -> Server:
         "spark.ui.enabled": "false",
         # Set by the client; the default would be three.
         "spark.hadoop.dfs.replication": str(settings.hdfs_replication),
-        **(_alluxio(settings) if settings.spark_connect_alluxio else {}),
+        **_store_clients(settings),
     }
     return Server(
         name="spark-connect",
@@ -86,23 +86,38 @@ def spark_connect(settings: ServiceSettings) -> Server:
     )
 
 
-def _alluxio(settings: ServiceSettings) -> dict[str, str]:
-    """Return the settings with which Spark reads and writes alluxio:// URIs; files stay pinned until persisted."""
-    client = str(settings.jars_folder / "spark" / "*")
+_JARS = {"alluxio": "spark", "s3": "spark-s3"}  # the set of jars with the client of a store
+
+
+def _store_clients(settings: ServiceSettings) -> dict[str, str]:
+    """Return the settings with which Spark reads and writes URIs of the stores whose clients it includes.
+
+    Alluxio's files stay pinned until they are persisted. The address of S3 and its keys come with each session.
+    """
+    stores = settings.spark_connect_stores
+    if not stores:
+        return {}
+    clients = ":".join(str(settings.jars_folder / _JARS[store] / "*") for store in stores)
     return {
-        "spark.driver.extraClassPath": client,
-        "spark.executor.extraClassPath": client,
-        "spark.hadoop.alluxio.user.file.writetype.default": "ASYNC_THROUGH",
-        "spark.hadoop.alluxio.user.file.persistence.initial.wait.time": "-1",
-        **ALLUXIO_CLIENT,
+        "spark.driver.extraClassPath": clients,
+        "spark.executor.extraClassPath": clients,
+        **(
+            {
+                "spark.hadoop.alluxio.user.file.writetype.default": "ASYNC_THROUGH",
+                "spark.hadoop.alluxio.user.file.persistence.initial.wait.time": "-1",
+                **ALLUXIO_CLIENT,
+            }
+            if "alluxio" in stores
+            else {}
+        ),
     }
 
 
 def _prepare(settings: ServiceSettings, scratch: Path) -> None:
     shutil.rmtree(scratch, ignore_errors=True)  # left by a server that was killed
     scratch.mkdir(parents=True)
-    if settings.spark_connect_alluxio:
-        Jars(settings).folder("spark")
+    for store in settings.spark_connect_stores:
+        Jars(settings).folder(_JARS[store])
 
 
 def _readiness_problem(port: int) -> str:

@@ -37,6 +37,21 @@ def test_connections_name_the_catalog_and_the_stores_and_without_any_the_setting
     }
 
 
+def test_a_connection_of_airflows_amazon_provider_is_an_s3_with_its_credentials():
+    """Under the names that the provider has for them; without a bucket it is refused."""
+    extra = '{"endpoint_url": "http://s3:9000", "region_name": "eu-1", "options": {"retry_seconds": 3}, "capacity": 5}'
+    connection = Connection(conn_id=UNDER, conn_type="aws", login="me", password="p", schema="a b/c", extra=extra)
+    assert overrides({UNDER: connection}.get) == {
+        "under_uri": "s3://a%20b/c",
+        "under_capacity": 5,
+        "under_options": {
+            "key": "me", "secret": "p", "endpoint_url": "http://s3:9000", "region": "eu-1", "retry_seconds": "3",
+        },
+    }  # fmt: skip
+    with pytest.raises(PersistenceError, match=r"springline_under: give bucket/prefix as schema"):
+        overrides({UNDER: Connection(conn_id=UNDER, conn_type="aws")}.get)
+
+
 def test_the_spark_connection_gives_its_address_and_token(monkeypatch):
     """The Spark provider's own type of connection is read."""
     monkeypatch.setenv(

@@ -62,6 +62,14 @@ def cache(tmp_path: Path) -> LocalBackend:
     return LocalBackend(tmp_path / "root")
 
 
+def test_a_file_is_written_once(cache: LocalBackend) -> None:
+    """Creating a file that exists is refused, and it stays as it was."""
+    send(cache, "a/@1", "part.txt", b"first")
+    with pytest.raises(FileExistsError):
+        send(cache, "a/@1", "part.txt", b"second")
+    assert read_contents(cache, "a/@1") == {"part.txt": b"first"}
+
+
 def test_a_cache_whose_folder_is_gone_is_empty(cache: LocalBackend) -> None:
     """The loss of the whole cache is the loss of what was in it, no refusal; the next write recreates it."""
     send(cache, "a/@1", "part.txt", b"x")

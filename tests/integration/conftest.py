@@ -98,6 +98,12 @@ def schema_registry(start: Callable[[str], Running]) -> Running:
 
 
 @pytest.fixture
+def s3(start: Callable[[str], Running]) -> Running:
+    """A server of S3's protocol, whose objects outlive it."""
+    return start("s3")
+
+
+@pytest.fixture
 def zookeeper(start: Callable[[str], Running]) -> Running:
     """One ZooKeeper."""
     return start("zookeeper")

@@ -292,7 +292,7 @@ def test_every_setting_that_is_named_is_one(document):
     """`SPRINGLINE_…` in prose and in commands."""
     classes = (Settings, JobSettings, StreamSettings, SchemaRegistrySettings, MonitoringSettings, ServiceSettings)
     declared = {"profile", "project", *(name for each in classes for name in each.model_fields)}
-    assert {name.lower() for name in re.findall(r"SPRINGLINE_([A-Z_]+)", read(document))} <= declared
+    assert {name.lower() for name in re.findall(r"SPRINGLINE_([A-Z0-9_]+)", read(document))} <= declared
 
 
 @every_document

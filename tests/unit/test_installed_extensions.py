@@ -71,7 +71,10 @@ def test_an_installed_store_says_what_it_does_not_take(run_with: Callable[..., R
     for uri, message in (
         ("sqlite:///x.db?wait=1", "a store of this kind has no option 'wait'; its options: patience"),
         ("sqlite://host/x.db", "give sqlite:///an/absolute/file.db, as under-store"),
-        ("tape:///x", "no installed package provides 'tape'; installed: alluxio, file, hdfs, sqlite"),
+        (
+            "tape:///x",
+            "no installed package provides 'tape'; installed: abfs, alluxio, file, gs, hdfs, memory, s3, sftp, sqlite",
+        ),
     ):
         assert message in run("-c", open_it.format(uri), status=1)
 

@@ -51,6 +51,7 @@ EXPECTED_SETTINGS = {
     "hdfs": ("NAMENODE_HOST=127.0.0.1", "DATANODE_HOST=127.0.0.1"),
     "kafka": ("BROKER_BIND=127.0.0.1", "BROKER_HOST=127.0.0.1"),
     "schema-registry": ("QUARKUS_HTTP_HOST=127.0.0.1", "//127.0.0.1:"),
+    "s3": ("-Dserver.address=127.0.0.1", "conf/s3/loopback.xml"),
     "postgres": ("listen_addresses=127.0.0.1", "unix_socket_directories="),
     "spark": ("--host 127.0.0.1", "SPARK_LOCAL_IP=127.0.0.1"),
     "spark-connect": ("spark.connect.grpc.binding.address=127.0.0.1", "spark.driver.bindAddress=127.0.0.1"),

@@ -65,7 +65,7 @@ def needed_extras(loaded_settings: LoadedSettings) -> dict[str, str]:
     if isinstance(settings := loaded_settings.by_class.get("Settings"), Settings):
         for name in ("under_uri", "cache_uri"):
             scheme = urlsplit(getattr(settings, name)).scheme
-            if scheme in ("hdfs", "alluxio"):
+            if scheme in ("hdfs", "alluxio", "s3"):
                 extras[scheme] = f"{PREFIX}{name.upper()}"
         if settings.catalog_url.startswith("postgresql"):
             extras["postgres"] = f"{PREFIX}CATALOG_URL"

@@ -199,13 +199,6 @@ class StoreSuite(ABC):
                 ask()
         assert not backend.exists("a/@2") and backend.exists("a/@1")
 
-    def test_a_file_is_written_once(self, backend: Backend) -> None:
-        """Creating a file that exists is refused, and it stays as it was."""
-        send(backend, "a/@1", "part.txt", b"first")
-        with pytest.raises(FileExistsError):
-            send(backend, "a/@1", "part.txt", b"second")
-        assert read_contents(backend, "a/@1") == {"part.txt": b"first"}
-
     # ---- manifests
 
     def test_a_manifest_has_the_checksum_of_every_file(self, backend: Backend) -> None:

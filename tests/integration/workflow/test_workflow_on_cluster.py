@@ -1,7 +1,8 @@
-"""The whole workflow on Alluxio, HDFS and PostgreSQL: the results are those of the embedded default."""
+"""The whole workflow on Alluxio, HDFS, S3 and PostgreSQL: the results are those of the embedded default."""
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -10,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from springline.persistence.model.dataset import Dataset, OperationResult, Strategy
+from springline.persistence.model.dataset import Dataset, OperationResult, Strategy, TransferMethod
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 from springline.services.registry import make_servers
 from springline.services.servers.postgres import database_url
+from springline.services.servers.s3 import BUCKET
 from springline.spark_jobs.landing import land
 from springline.spark_jobs.materialize import materialize
 from springline.spark_jobs.operations import load_operations
@@ -31,9 +33,9 @@ DAY = "2013-01-05"
 
 @pytest.fixture(scope="module")
 def runner(start: Callable[[str], Running], tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRunner]:
-    """Runs the workflow's operations on a Spark Connect server that can reach Alluxio and HDFS."""
+    """Runs the workflow's operations on a Spark Connect server that can reach Alluxio, HDFS and S3."""
     postgres = start("postgres")
-    settings = postgres.settings.model_copy(update={"spark_connect_alluxio": True})
+    settings = postgres.settings.model_copy(update={"spark_connect_stores": ("alluxio", "s3")})
     (server,) = make_servers(["spark-connect"], settings)
     postgres.supervisor.up([sparing(server)], 240)
     landing = tmp_path_factory.mktemp("landing")
@@ -57,6 +59,18 @@ def cluster(postgres: Running, hdfs: Running, alluxio: Running, tmp_path: Path) 
         cache_capacity=200_000_000,
         under_uri=f"{hdfs.address}/workflow",
         hdfs_http=f"http://127.0.0.1:{hdfs.settings.hdfs_http_port}",
+    )
+
+
+@pytest.fixture
+def on_s3(s3: Running, tmp_path: Path) -> Settings:
+    """The profile `s3`, on this run's server."""
+    return Settings(
+        home=tmp_path / "s3",
+        cache_uri=f"file://{tmp_path}/cache of s3",
+        under_uri=f"s3://{BUCKET}/workflow",
+        under_options={"endpoint_url": s3.address, "key": "springline", "secret": "springline"},  # type: ignore[arg-type]
+        min_operation_bytes=0,
     )
 
 
@@ -85,6 +99,32 @@ def test_the_results_are_those_of_the_embedded_default(cluster: Settings, runner
         assert [step.action for step in report.steps] == ["fetch", "fetch"] and not report.irrecoverable
 
 
+def test_on_s3_the_results_are_the_same_wherever_spark_writes(
+    on_s3: Settings, runner: SparkRunner, tmp_path: Path
+) -> None:
+    """It reads sources from there and writes operations to it; a wiped cache is fetched back."""
+    embedded = Settings(home=tmp_path / "home", cache_uri=f"file://{tmp_path}/cache")
+    with closing(open_platform(embedded, runner=runner)) as platform:
+        expected = repeatable_digests(run(platform, runner))
+    with closing(open_platform(on_s3, runner=runner)) as platform:
+        datasets = run(platform, runner)
+        assert repeatable_digests(datasets) == expected
+        hours = datasets["hours"]
+        with platform.persister.sender.attempt(hours.ref, "test", TransferMethod.OPERATION, None) as attempt:
+            assert attempt is None  # it is persisted already
+        platform.under.delete(hours.under_location)
+        platform.maintenance.scan(deep=True)
+        with platform.persister.sender.attempt(hours.ref, "test", TransferMethod.OPERATION, None) as attempt:
+            assert attempt is not None
+            sent = attempt.send_operation(hours, platform.catalog.get_all(hours.sources))
+        assert sent.persisted and sent.method is TransferMethod.OPERATION
+        shutil.rmtree(tmp_path / "cache of s3")
+        platform.maintenance.scan()
+        report = platform.restorer.restore([each.ref for each in datasets.values()])
+        assert not report.irrecoverable and not report.failed
+        assert repeatable_digests({name: platform.catalog.get(each.ref) for name, each in datasets.items()}) == expected
+
+
 def write_one(platform: Platform, path: str) -> None:
     """A dataset of one file."""
     with platform.store.write(path, strategy=Strategy.ASYNC_STORE) as writing:
@@ -105,4 +145,5 @@ def test_a_dataset_takes_so_many_calls(cluster: Settings) -> None:
         platform.cache.delete("calls")
     # One of the requests asks a worker whether it answers, if that is some time ago.
     assert written <= Counter(statements=34, transactions=9, requests=8, connections=2)
-    assert sent <= Counter(statements=30, transactions=13, requests=13, steps=3)
+    # The manifest takes five requests: it is put beside its place, renamed, and read back.
+    assert sent <= Counter(statements=30, transactions=13, requests=14, steps=3)

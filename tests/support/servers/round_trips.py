@@ -15,6 +15,7 @@ import psycopg
 from kazoo.client import KazooClient
 
 from springline.services.servers.postgres import database_url
+from springline.services.servers.s3 import BUCKET
 from springline.services.servers.spark import spark
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from tests.support.servers.servers import Running
@@ -119,6 +120,14 @@ def _from_schema_registry(server: Running) -> str:
     return str(json.loads(answer.json()["schema"])["doc"])
 
 
+def _to_s3(server: Running) -> None:
+    httpx.put(f"{server.address}/{BUCKET}/said", content=TEXT.encode(), timeout=30).raise_for_status()
+
+
+def _from_s3(server: Running) -> str:
+    return httpx.get(f"{server.address}/{BUCKET}/said", timeout=60).raise_for_status().text
+
+
 @contextmanager
 def _zookeeper(server: Running) -> Iterator[KazooClient]:
     client = KazooClient(hosts=server.address)
@@ -163,6 +172,7 @@ ROUND_TRIPS: Mapping[str, RoundTrip] = {
     "postgres": RoundTrip(_to_postgres, _from_postgres),
     "kafka": RoundTrip(_to_kafka, _from_kafka),
     "schema-registry": RoundTrip(_to_schema_registry, _from_schema_registry),
+    "s3": RoundTrip(_to_s3, _from_s3),
     "zookeeper": RoundTrip(_to_zookeeper, _from_zookeeper),
     "spark": RoundTrip(lambda server: None, _from_spark),
 }

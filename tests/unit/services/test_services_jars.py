@@ -23,20 +23,21 @@ OURS = "https://jars.example/maven"
 
 
 def test_every_coordinate_has_a_version_of_its_own():
-    """`group:artifact:version`, and no version that moves."""
+    """`group:artifact:version`, a classifier after it or not, and no version that moves."""
     for jars in jar_sets().values():
         for coordinates in (*jars.jars, *jars.alone):
-            group, artifact, version = coordinates.split(":")
-            assert group and artifact
+            group, artifact, version, *classifiers = coordinates.split(":")
+            assert group and artifact and all(classifiers)
             assert version[0].isdigit() and not version.endswith(("+", "SNAPSHOT"))
 
 
 def test_ivy_is_asked_for_all_that_a_jar_needs_but_for_those_that_stand_alone():
     """What is excluded is excluded wherever it turns up: a whole group, or one artifact."""
-    jars = JarSet("some", jars=("a:b:1",), alone=("c:d:2",), exclude=("e", "f:g"))
+    jars = JarSet("some", jars=("a:b:1",), alone=("c:d:2", "h:i:3:exec"), exclude=("e", "f:g"))
     module = xml.fromstring(ivy_module(jars))
     asked = {(each.get("name"), each.get("transitive")) for each in module.iter("dependency")}
-    assert asked == {("b", None), ("d", "false")}
+    assert asked == {("b", None), ("d", "false"), ("i", "false")}
+    assert [each.get("ext") for each in module.iter("artifact")] == ["jar"]
     assert [(each.get("org"), each.get("module")) for each in module.iter("exclude")] == [("e", None), ("f", "g")]
 
 
@@ -107,7 +108,7 @@ def test_jars_that_cannot_be_fetched_are_an_error_that_names_the_setting(tmp_pat
 
 def test_an_unknown_set_is_named():
     """With those that there are."""
-    with pytest.raises(UnknownServerError, match=r"'kafak'.*kafka, hdfs, alluxio, schema-registry, spark"):
+    with pytest.raises(UnknownServerError, match=r"'kafak'.*kafka, hdfs, alluxio, schema-registry, s3, spark"):
         jar_set("kafak")
 
 

@@ -100,10 +100,12 @@ def test_a_server_waits_for_the_one_that_it_lies_on(tmp_path):
     on_hdfs = make_server("alluxio", tmp_path, alluxio_under_uri="hdfs://127.0.0.1:8020/alluxio")
     assert on_hdfs.after == ("hdfs",)
     assert "hadoop-client" in " ".join(on_hdfs.processes[0].command)
-    settings = {"spark_connect_master": "spark://127.0.0.1:7077", "spark_connect_alluxio": True}
+    settings = {"spark_connect_master": "spark://127.0.0.1:7077", "spark_connect_stores": ("alluxio", "s3")}
     on_spark = make_server("spark-connect", tmp_path, **settings)
     assert on_spark.after == ("spark",)
     assert "spark.hadoop.fs.alluxio.impl=alluxio.hadoop.FileSystem" in on_spark.processes[0].command
+    assert "/jars/spark/*:" in " ".join(on_spark.processes[0].command)
+    assert "/jars/spark-s3/*" in " ".join(on_spark.processes[0].command)
     assert "alluxio" not in " ".join(make_server("spark-connect", tmp_path).processes[0].command)
 
 

@@ -44,7 +44,11 @@ def test_a_folder_serves_as_both(tmp_path: Path, role: Role, text: str, name: st
 @pytest.mark.parametrize(
     ("uri", "role", "remedy"),
     [
-        ("s3://bucket/folder", "under", "installed: alluxio, file, hdfs; install a package"),
+        (
+            "tape://bucket/folder",
+            "under",
+            "installed: abfs, alluxio, file, gs, hdfs, memory, s3, sftp; install a package",
+        ),
         ("file://host/folder", "under", "give file:///an/absolute/folder"),
         ("relative/folder", "cache", "is not a URI; give an absolute folder"),
         ("hdfs:///folder", "under", "give hdfs://host:port/folder, as under-store"),
