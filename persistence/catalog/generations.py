@@ -103,6 +103,13 @@ class Generations(Database):
             loaded = load_datasets(connection, identities)
             return [loaded[identity] for identity in identities]
 
+    def committed_paths(self, prefix: str = "") -> list[str]:
+        """Return the sorted paths that begin with `prefix` and have a committed generation."""
+        begins = func.substr(generation.c.path, 1, len(prefix)) == prefix
+        query = select(generation.c.path).where(begins, generation.c.phase == "committed").distinct()
+        with self.read_transaction() as connection:
+            return sorted(connection.scalars(query))
+
     def find_existing(self, refs: Iterable[Ref]) -> list[Dataset]:
         """Return those of `refs` that are in the catalog, in no particular order."""
         requested = frozenset(refs)

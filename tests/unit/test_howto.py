@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from docs.console import files_in
+from springline.persistence.model.dataset import OperationResult, Strategy
 from springline.persistence.profile import import_root, project_folder
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 from springline.spark_jobs.streaming.windows.registry import QueryRegistry
-from springline.testing import StageRun
+from springline.testing import StageRun, platform_in
 from tests.support.decoding.windows_job import Job
 from tests.support.extension import FOLDER
 
@@ -32,6 +36,28 @@ def test_the_packages_that_are_shown_are_those_that_are_installed(package: str) 
     shown = {name: content for name, content in FILES.items() if name.startswith(f"{package}/")}
     paths = (path for path in (FOLDER / package).rglob("*") if path.suffix in (".py", ".toml"))
     assert shown == {path.relative_to(FOLDER).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+
+
+def test_datasets_are_read_by_tools_that_know_nothing_of_springline(tmp_path: Path) -> None:
+    """In a process of its own, as the page shows it: two versions, and what each of the tools counts."""
+    with platform_in(tmp_path, cache_uri=(tmp_path / "cache").as_uri()) as platform:
+        for rows in (10, 30):
+            with platform.store.write("etl/2013-01-05/clean", strategy=Strategy.CACHE_THROUGH) as writing:
+                folder = Path(writing.uri.removeprefix("file://"))
+                folder.mkdir(parents=True)
+                for number in range(2):
+                    pq.write_table(pa.table({"n": range(rows // 2)}), folder / f"part-{number}.parquet")
+                writing.mark_complete(OperationResult(rows, "", 0.0))
+    environment = {**os.environ, "PYTHONPATH": str(import_root()), "SPRINGLINE_HOME": str(tmp_path / "home")}
+    shutil.rmtree(tmp_path / "cache")
+    completed_process = subprocess.run(
+        [sys.executable, "-c", FILES["read_dataset.py"]], cwd=tmp_path, capture_output=True, text=True,
+        env={**environment, "SPRINGLINE_CACHE_URI": (tmp_path / "cache").as_uri(), "SPRINGLINE_PROFILE": ""},
+    )  # fmt: skip
+    assert completed_process.stdout.splitlines() == [
+        "pandas 30 rows; version 1: 10 rows", "Polars 30 rows", "DuckDB 30 rows", "pyarrow 30 rows",
+        "version 2 of 30 rows",
+    ], completed_process.stderr  # fmt: skip
 
 
 def test_the_tests_that_are_shown_pass(tmp_path: Path) -> None:
