@@ -22,7 +22,7 @@ from springline.persistence.backends.registry import StoreRequest
 from springline.persistence.backends.root_mark import MARK_NAME, RootMark, never_in_use
 from springline.persistence.backends.spec import UnderStore
 from springline.persistence.errors import PersistenceError, StorageFullError, StorageUnavailableError, describe_error
-from springline.persistence.model.manifest import FILE_NAME, File, Manifest
+from springline.persistence.model.manifest import FILE_NAME, File, Manifest, is_reserved
 from springline.persistence.text.redaction import redact_secrets
 
 _CHUNK = 1 << 20
@@ -85,6 +85,13 @@ class FsspecStore(ListedBackend, UnderStore):
             return False
         return True
 
+    def unavailable_reason(self) -> str:
+        try:
+            self._mark.require()
+        except StorageUnavailableError as error:
+            return str(error)
+        return ""
+
     def mark_root(self) -> None:
         self._mark.ensure()
 
@@ -94,9 +101,14 @@ class FsspecStore(ListedBackend, UnderStore):
             return tuple(sorted(files_below(self._entries, path)))
 
     def holds(self, location: str, sent: Manifest) -> bool:
-        if self.files(location) != tuple(File(file.name, file.bytes) for file in sent.files):
+        path = self._path(location)
+        with self.asking(path):
+            infos = self._find(path)
+            if not infos:
+                raise FileNotFoundError(path)
+        if {name: info["size"] for name, info in infos.items()} != {file.name: file.bytes for file in sent.files}:
             return False
-        return all(self._has_arrived(location, file) for file in sent.files)
+        return all(self._has_arrived(location, file, infos[file.name]) for file in sent.files)
 
     def chunks(self, location: str, name: str) -> Iterator[bytes]:
         path = self._path(location, name)
@@ -152,13 +164,17 @@ class FsspecStore(ListedBackend, UnderStore):
     # ---- what a kind of file system may do better
 
     def _find(self, path: str) -> Mapping[str, Mapping[str, Any]]:
-        """Return what the file system knows of every file below a path, by the name below it."""
+        """Return what the file system knows of every file below a path but manifests, by the name below it."""
         top = self._full(path)
         infos: dict[str, Mapping[str, Any]] = {}
         for folder, _, files in self.filesystem.walk(top, detail=True, on_error="raise"):
             for name, info in files.items():
                 infos["/".join(filter(None, [_below(top, folder), name]))] = info
-        return infos
+        return {name: info for name, info in infos.items() if "/" in name or not is_reserved(name)}
+
+    def _head(self, path: str) -> None:
+        """Raise `FileNotFoundError` unless there is a file at a path."""
+        self.filesystem.info(self._full(path))
 
     def _remove(self, path: str) -> None:
         """Remove a file, or a folder with all that is in it; raises `FileNotFoundError`."""
@@ -234,7 +250,7 @@ class FsspecStore(ListedBackend, UnderStore):
     def _has_mark(self) -> bool:
         try:
             with self.translating(MARK_NAME):
-                self.filesystem.info(self._full(MARK_NAME))
+                self._head(MARK_NAME)
         except FileNotFoundError:
             self._require_container()
             return False
@@ -262,13 +278,10 @@ class FsspecStore(ListedBackend, UnderStore):
             raise StorageUnavailableError(f"{self._uri}/{path} ended {end - start - len(content):,} bytes too early")
         return content
 
-    def _has_arrived(self, location: str, file: File) -> bool:
-        path = self._path(location, file.name)
-        sent_hash = self._sent_hashes.pop(path, None)
-        if sent_hash is not None:
-            with self.asking(path):
-                if sent_hash.matches(self.filesystem.info(self._full(path))):
-                    return True
+    def _has_arrived(self, location: str, file: File, info: Mapping[str, Any]) -> bool:
+        sent_hash = self._sent_hashes.pop(self._path(location, file.name), None)
+        if sent_hash is not None and sent_hash.matches(info):
+            return True
         return self._checksum(location, file.name) == file.checksum
 
     def _used_bytes(self) -> int:

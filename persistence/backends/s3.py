@@ -26,6 +26,8 @@ _RETRY_SECONDS = 10.0
 _TRANSIENT_STATUSES = {429, 500, 502, 503, 504}
 _MAX_PAUSE_SECONDS = 3.0
 _KEYS_PER_DELETE = 1000
+# What a request is charged as, by the first word of its name; those of uploads in parts are charged as `put`.
+_KINDS = {word: word for word in ("get", "head", "list", "retry", "put")} | {"delete": "delete", "abort": "delete"}
 _ANY_REGION = "us-east-1"  # for servers that have none
 
 
@@ -52,6 +54,7 @@ def open_s3(request: StoreRequest) -> S3Store:
     def open_filesystem() -> tuple[AbstractFileSystem, str]:
         filesystem = CountingS3FileSystem(
             anon=options.get("anon", "").lower() == "true", client_kwargs=client, fixed_upload_size=True,
+            max_concurrency=1,  # else it asks for the size of what it reads first
             config_kwargs={"retries": {"total_max_attempts": 1}, "connect_timeout": 5, "read_timeout": 30},
             use_listings_cache=False, skip_instance_cache=True, retry_seconds=retry_seconds, **credentials,
         )  # fmt: skip
@@ -113,16 +116,15 @@ class S3Store(FsspecStore):
     def files(self, location: str) -> tuple[File, ...]:
         path = self._path(location)
         with self.asking(path):
-            infos = self._find(path)
+            infos = self._list(path)
             if not infos:
                 raise FileNotFoundError(path)
-            files = (File(name, int(info["size"])) for name, info in infos.items() if not _is_manifest(name))
-            return tuple(sorted(files))
+            return tuple(sorted(File(name, int(info["size"])) for name, info in _without_manifest(infos).items()))
 
     def copies(self) -> Iterator[str]:
         self._mark.require()
         with self.asking(""):
-            keys = self._find("")
+            keys = self._list("")
         copies = {copy: None for name in keys if (copy := _copy_of(name))}
         return iter(copies)
 
@@ -138,19 +140,56 @@ class S3Store(FsspecStore):
                     aborted += 1
         return aborted
 
+    def names(self, location: str) -> tuple[str, ...]:
+        path = self._path(location)
+        names: set[str] = set()
+        with self.asking(path):
+            for page in self._pages(path, Delimiter="/"):
+                start = len(page["Prefix"])
+                names.update(key["Key"][start:] for key in page.get("Contents", ()))
+                names.update(folder["Prefix"][start:-1] for folder in page.get("CommonPrefixes", ()))
+        if not names:
+            self._mark.require()
+        return tuple(sorted(names - {""}))
+
+    @property
+    def requests(self) -> Mapping[str, int]:
+        requests: Counter[str] = Counter()
+        for method, count in self.filesystem.requests.items():
+            requests[_KINDS.get(method.partition("_")[0], "put")] += count
+        return requests
+
     def _find(self, path: str) -> Mapping[str, Mapping[str, Any]]:
-        top = self._full(path)
-        infos = self.filesystem.find(top, detail=True)
+        return _without_manifest(self._list(path))
+
+    def _head(self, path: str) -> None:
+        bucket, _, key = self._full(path).partition("/")
+        self.filesystem.call_s3("head_object", Bucket=bucket, Key=key)  # `info` would also look for a folder
+
+    def _list(self, path: str) -> dict[str, Mapping[str, Any]]:
+        """Return what S3 tells of every key below a path, by the name below it: one request for a thousand."""
         return {
-            key.removeprefix(f"{top}/"): info
-            for key, info in infos.items()
-            if info["type"] == "file" and not key.endswith("/") and key != top  # markers of folders, by other clients
+            name: {"size": key["Size"], "ETag": key.get("ETag", "")}
+            for page in self._pages(path)
+            for key in page.get("Contents", ())
+            if (name := key["Key"][len(page["Prefix"]) :]) and not name.endswith("/")  # a folder's, by another client
         }
+
+    def _pages(self, path: str, **how: str) -> Iterator[Mapping[str, Any]]:
+        """Yield the answers to the requests for the keys below a path."""
+        bucket, _, key = self._full(path).partition("/")
+        request = {"Bucket": bucket, "Prefix": f"{key}/" if key else "", **how}
+        while True:
+            page = self.filesystem.call_s3("list_objects_v2", **request)
+            yield {**page, "Prefix": request["Prefix"]}
+            if not page.get("IsTruncated"):
+                return
+            request["ContinuationToken"] = page["NextContinuationToken"]
 
     def _remove(self, path: str) -> None:
         top = self._full(path)
         bucket, _, key = top.partition("/")
-        keys = [key, *(f"{key}/{name}" for name in self._find(path))]
+        keys = [key, *(f"{key}/{name}" for name in self._list(path))]
         keys.append(f"{key}/")  # the marker of a folder
         for start in range(0, len(keys), _KEYS_PER_DELETE):
             objects = [{"Key": each} for each in keys[start : start + _KEYS_PER_DELETE]]
@@ -208,8 +247,8 @@ def is_transient(error: BaseException) -> bool:
     )
 
 
-def _is_manifest(name: str) -> bool:
-    return "/" not in name and is_reserved(name)
+def _without_manifest(infos: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    return {name: info for name, info in infos.items() if "/" in name or not is_reserved(name)}
 
 
 def _copy_of(name: str) -> str:

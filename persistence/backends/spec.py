@@ -127,6 +127,14 @@ class UnderStore(Backend):
     def mark_root(self) -> None:
         """Create the mark without which the store counts as unavailable, before the first copy in it counts."""
 
+    @property
+    def requests(self) -> Mapping[str, int]:
+        """Number of requests that this process has sent, by kind, of a store that charges for them; else empty.
+
+        The kinds are `put`, `list`, `get`, `head` and `delete`, and `retry` for those that were repeats.
+        """
+        return {}
+
     def sweep_uploads(self, older_than: float) -> int:
         """Remove what uploads have sent that began so many seconds ago and were never completed; returns their number.
 

@@ -180,9 +180,16 @@ class Claims:
         )
 
     def complete(
-        self, lease: Lease, *, method: TransferMethod, location: str, checksum: str, actual_seconds: float
+        self,
+        lease: Lease,
+        *,
+        method: TransferMethod,
+        location: str,
+        checksum: str,
+        actual_seconds: float,
+        cost: str = "",
     ) -> Dataset:
-        """Record the verified copy at `location` as the valid one.
+        """Record the verified copy at `location` as the valid one; `cost` describes what was paid for it, if anything.
 
         Raises `LeaseLostError` if the lease is not the newest.
         """
@@ -190,7 +197,7 @@ class Claims:
             return self._catalog.change(
                 lease.ref,
                 Event.COPIED,
-                reason=f"{method} by {lease.owner}",
+                reason=f"{method} by {lease.owner}{f', with {cost}' if cost else ''}",
                 only_if={"lease_number": lease.number},
                 method=method.value,
                 under_location=location,

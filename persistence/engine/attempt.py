@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ from springline.persistence.errors import (
 )
 from springline.persistence.model.dataset import Dataset, ExecutionSide, Ref, TransferMethod
 from springline.persistence.model.manifest import Manifest
+from springline.persistence.text.formatting import format_requests
 
 
 class OutputMismatchError(CorruptCopyError):
@@ -106,6 +108,7 @@ class Attempt:
     lease_lost: threading.Event = field(default_factory=threading.Event)
     sent_bytes: int = 0
     is_publishing: bool = False
+    _requests_before: Counter[str] = field(default_factory=Counter)
 
     def send_data(self, dataset: Dataset) -> Dataset:
         """Copy the cached bytes.
@@ -173,6 +176,7 @@ class Attempt:
     def _new_copy(self, dataset: Dataset) -> Iterator[str]:
         """Yield the location of a new copy; if that fails before it is published, its files are removed."""
         under = self.sender.under
+        self._requests_before = Counter(under.requests)
         require_no_foreign_copies(sweep_under(under, dataset, before=self.lease.number + 1))
         location = under_copy_location(self.lease.ref, self.lease.number)
         try:
@@ -202,8 +206,9 @@ class Attempt:
             publish_copy(under, location, dataset, copied)
         try:
             return self.sender.claims.complete(
-                self.lease, method=method, location=location, checksum=copied.checksum, actual_seconds=seconds
-            )
+                self.lease, method=method, location=location, checksum=copied.checksum, actual_seconds=seconds,
+                cost=format_requests(Counter(under.requests) - self._requests_before),
+            )  # fmt: skip
         except LeaseLostError:
             under.delete(location)
             raise

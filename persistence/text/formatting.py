@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 
 from pydantic import ByteSize, TypeAdapter, ValidationError
@@ -115,3 +115,17 @@ def format_ordinal(number: int) -> str:
     """Return a position in a list: `1st`, `2nd`, `11th`, `1,003rd`."""
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number:,}{ending}"
+
+
+def format_requests(counts: Mapping[str, int]) -> str:
+    """Format the numbers of requests by kind, the most frequent first; empty if there are none.
+
+    >>> format_requests({"put": 3, "list": 2, "retry": 1})
+    '5 requests (3 put, 2 list; 1 of them repeated)'
+    """
+    kinds = sorted((-count, kind) for kind, count in counts.items() if kind != "retry" and count)
+    if not kinds:
+        return ""
+    repeats = f"; {counts['retry']} of them repeated" if counts.get("retry") else ""
+    listed = ", ".join(f"{-count} {kind}" for count, kind in kinds)
+    return f"{format_count(-sum(count for count, _ in kinds), 'request')} ({listed}{repeats})"

@@ -52,6 +52,8 @@ class _Mortal:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.inner, name)
+        if not callable(method):
+            return method
 
         def call(*arguments: Any) -> Any:
             self.count(0)

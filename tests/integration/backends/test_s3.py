@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,11 +17,15 @@ from springline.persistence.backends.root_mark import MARK_NAME, never_in_use
 from springline.persistence.backends.s3 import S3Store
 from springline.persistence.backends.spec import Backend, UnderStore
 from springline.persistence.errors import StorageUnavailableError
+from springline.persistence.model.dataset import Strategy
 from springline.persistence.settings import Settings
 from springline.services.process.ports import free_ports
 from springline.services.servers.s3 import BUCKET
+from springline.testing.lines import make_dataset
+from springline.testing.platform import platform_in
 from springline.testing.store_suite import read_contents, send, send_files
 from springline.testing.under_store_suite import UnderStoreSuite
+from tests.support.datasets.stages import replace_under_store
 from tests.support.servers.faulty_proxy import FaultyProxy
 from tests.support.servers.servers import Running
 from tests.support.waiting import until
@@ -156,6 +161,22 @@ def test_a_copy_is_verified_by_the_checksums_of_the_server_and_not_read_back(
     assert store.filesystem.requests["upload_part"] == 3
     monkeypatch.setattr(store, "chunks", None)
     assert store.holds("a/@1-1", manifest)
+
+
+def test_what_a_dataset_costs_is_counted_and_shown(open_s3: Open, tmp_path: Path) -> None:
+    """A dataset of one file: of its path's names and of its files, two lists; two puts; the mark, twice; the manifest.
+
+    To see whether the store is there takes no list.
+    """
+    with platform_in(tmp_path) as platform:
+        store = replace_under_store(platform, open_s3("costs"))
+        make_dataset(platform, "warm-up", lines=["x"], strategy=Strategy.CACHE_THROUGH)
+        dataset = make_dataset(platform, "a", lines=["x"], strategy=Strategy.CACHE_THROUGH)
+        (copied,) = [moment.reason for moment in platform.catalog.history(dataset.ref) if moment.event == "copied"]
+        assert copied.endswith(", with 7 requests (2 head, 2 list, 2 put, 1 get)")
+        before = Counter(store.requests)
+        assert platform.under.unavailable_reason() == ""
+        assert Counter(store.requests) - before == {"head": 1}
 
 
 def test_a_copy_that_another_process_sent_is_read_back(open_s3: Open) -> None:

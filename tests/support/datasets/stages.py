@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from springline.persistence.backends.local import LocalBackend
 from springline.persistence.backends.spec import Backend, UnderStore
@@ -12,6 +12,7 @@ from springline.persistence.model.dataset import Call, Operation, OperationResul
 from springline.persistence.platform import Platform
 
 At = Callable[[str, str], None]
+Under = TypeVar("Under", bound=UnderStore)
 
 
 def nothing(point: str, location: str) -> None:
@@ -82,15 +83,25 @@ def stage(platform: Platform, at: At = nothing) -> tuple[Staged, Staged, StagedR
     """Put stages around the platform's cache, under-store and runner, in every part that uses them."""
     assert isinstance(platform.cache, LocalBackend) and isinstance(platform.under, LocalBackend)
     cache, under, runner = Staged(platform.cache, at), Staged(platform.under, at), StagedRunner(platform.runner, at)
+    _replace(platform, cache=cache, under=under, runner=runner)
+    return cache, under, runner
+
+
+def replace_under_store(platform: Platform, under: Under) -> Under:
+    """Let every part of the platform use another under-store."""
+    _replace(platform, under=under)
+    return under
+
+
+def _replace(platform: Platform, **attributes: object) -> None:
     parts: list[object] = [
         platform, platform.store, platform.store.sender, platform.persister.sender, platform.restorer,
-        platform.restorer.verifier, platform.watch, platform.replacement, platform.maintenance,
+        platform.restorer.verifier, platform.watch, platform.replacement, platform.maintenance, platform.prover,
     ]  # fmt: skip
     for part in parts:
-        for name, staged in (("cache", cache), ("under", under), ("runner", runner)):
+        for name, replaced in attributes.items():
             if hasattr(part, name):
-                setattr(part, name, staged)
-    return cache, under, runner
+                setattr(part, name, replaced)
 
 
 def once(point: str, act: Callable[[], object], *, where: str = "") -> At:
