@@ -24,6 +24,7 @@ BENCHMARKS = {  # by folder, what each measures
         "dataset_calls": "what the API's calls about datasets take with 100,000 of them recorded",
         "lineage_page": "the lineage of 500 templates with 100,000 generations: answers and first picture",
         "links": "the same over a slow and a fast link",
+        "object_store": "the paper's workload with S3 as the under-store, and the cache wiped on the way",
         "persistence": "the paper's workload under each strategy: run time, bytes, memory",
         "policies": "the orders of persisting compared on the same lineages, by simulation with many faults",
         "stores": "bytes a second to and from HDFS and Alluxio, by each of the ways that there are",

@@ -105,6 +105,7 @@ _SCENARIOS = {
 }
 SHOWN: Mapping[str, Sequence[Columns | Across]] = {
     "persistence": (Columns("", {"what": "what", **_RUN}),),
+    "object_store": (Columns("", {"what": "what", **_RUN}),),
     "links": (Columns("", _RUN),),
     "wipes": (
         Columns(

@@ -37,6 +37,7 @@ class Conditions:
     capacity: int
     operations: bool = False
     wipe_at: float | None = None
+    under: str = ""  # URI of the under-store, with its options; empty: a folder
 
 
 @dataclass
@@ -69,6 +70,7 @@ def run_trial(home: Path, runner: SparkRunner, conditions: Conditions) -> Trial:
         home=home,
         cache_uri=f"file:///dev/shm/springline-bench-{os.getpid()}",
         cache_capacity=conditions.capacity,
+        under_uri=conditions.under,
         under_bandwidth=conditions.bandwidth,
         min_operation_bytes=(1 << 20) if conditions.operations else _DATA_ONLY,
         lease_seconds=10,

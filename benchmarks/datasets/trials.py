@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,9 +38,9 @@ class Bench:
 
 
 @contextmanager
-def bench(*, batch: int, batches: int) -> Iterator[Bench]:
+def bench(*, batch: int, batches: int, conf: Mapping[str, str] | None = None) -> Iterator[Bench]:
     """A bench with `batches` landing files of about `batch` bytes, in a folder that goes afterwards."""
-    with spark(batch=batch, batches=batches, memory="2g") as (runner, folder):
+    with spark(batch=batch, batches=batches, memory="2g", conf=conf) as (runner, folder):
         yield Bench(runner, folder)
 
 

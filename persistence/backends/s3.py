@@ -167,7 +167,7 @@ class S3Store(FsspecStore):
         self.filesystem.call_s3("head_object", Bucket=bucket, Key=key)  # `info` would also look for a folder
 
     def _list(self, path: str) -> dict[str, Mapping[str, Any]]:
-        """Return what S3 tells of every key below a path, by the name below it: one request for a thousand."""
+        """Return what S3 reports of every key below a path, by the name below it: one request for a thousand."""
         return {
             name: {"size": key["Size"], "ETag": key.get("ETag", "")}
             for page in self._pages(path)
