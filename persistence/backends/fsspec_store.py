@@ -36,12 +36,13 @@ def open_fsspec(request: StoreRequest) -> FsspecStore:
     parts = request.uri
     request.require(request.role == "under", f"{parts.scheme}://… as under-store")
     uri = parts.geturl().rstrip("/")
+    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")  # without a password
 
     def open_filesystem() -> tuple[AbstractFileSystem, str]:
         filesystem, root = fsspec.url_to_fs(uri, use_listings_cache=False, **request.options)
         return filesystem, str(root)
 
-    return FsspecStore(uri, open_filesystem, link=request.link, capacity=request.capacity, in_use=request.in_use)
+    return FsspecStore(shown, open_filesystem, link=request.link, capacity=request.capacity, in_use=request.in_use)
 
 
 class FsspecStore(ListedBackend, UnderStore):
@@ -159,7 +160,8 @@ class FsspecStore(ListedBackend, UnderStore):
 
     def copies(self) -> Iterator[str]:
         self._mark.require()
-        return super().copies()
+        with self.asking(""):
+            yield from super().copies()
 
     # ---- what a kind of file system may do better
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import random
 import time
@@ -23,6 +24,7 @@ from springline.persistence.model.manifest import File, is_reserved
 
 _OPTIONS = ("endpoint_url", "key", "secret", "token", "region", "anon", "retry_seconds")
 _RETRY_SECONDS = 10.0
+_MAX_RETRY_SECONDS = 3600.0
 _TRANSIENT_STATUSES = {429, 500, 502, 503, 504}
 _MAX_PAUSE_SECONDS = 3.0
 _KEYS_PER_DELETE = 1000
@@ -41,10 +43,8 @@ def open_s3(request: StoreRequest) -> S3Store:
     parts, options = request.uri, request.options
     request.require(parts.netloc and request.role == "under", "s3://bucket/prefix, as under-store")
     request.require_options(*_OPTIONS)
-    try:
-        retry_seconds = float(options.get("retry_seconds", _RETRY_SECONDS))
-    except ValueError:
-        request.require(False, "retry_seconds as a number of seconds")
+    retry_seconds = _number_of(options.get("retry_seconds", str(_RETRY_SECONDS)))
+    request.require(0 <= retry_seconds <= _MAX_RETRY_SECONDS, f"retry_seconds from 0 to {_MAX_RETRY_SECONDS:g}")
     client: dict[str, Any] = {"region_name": options["region"]} if "region" in options else {}
     if request.settings.ca_bundle:
         client["verify"] = request.settings.ca_bundle
@@ -210,6 +210,13 @@ class S3Store(FsspecStore):
                 self.filesystem.info(bucket)
         except FileNotFoundError:
             raise StorageUnavailableError(f"{self._uri}: there is no bucket {bucket}; create it") from None
+
+
+def _number_of(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def hadoop_conf(options: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:

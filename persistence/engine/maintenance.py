@@ -231,7 +231,10 @@ class Maintenance:
 
     def _sweep_under_store(self) -> None:
         """Remove uploads of dead workers, and copies of those that lost their lease and died before they noticed."""
-        self.under.sweep_uploads(self.reader_seconds)
+        try:
+            self.under.sweep_uploads(self.reader_seconds)
+        except StorageUnavailableError as error:  # it may be a right that is lacking; copies are swept all the same
+            logger.warning("uploads that were never completed could not be removed: %s", error)
         was_reclaimed = and_(schema.is_persisted, generation.c.lease_number > 1)
         was_persisted_lately = generation.c.persisted_at > db_now() - _RECLAIMED_WITHIN
         for dataset in self.catalog.select(select(generation.c.id).where(was_reclaimed, was_persisted_lately)):

@@ -114,6 +114,32 @@ def test_whatever_a_file_system_raises_is_a_store_that_does_not_answer() -> None
         store.names("a")
 
 
+def test_a_password_in_the_address_is_in_no_error(tmp_path: Path) -> None:
+    """Nor in what Spark gets: it is for the connection alone."""
+    settings = Settings(home=tmp_path)  # type: ignore[call-arg]
+    store = open_backend("sftp://me:hunter2@127.0.0.1:1/folder", "under", settings)
+    assert "hunter2" not in store.uri("a") + store.unavailable_reason() and store.unavailable_reason()
+
+
+def test_a_list_that_breaks_off_is_a_store_that_does_not_answer() -> None:
+    """Also in the middle of a walk."""
+    calls = []
+
+    class BreakingFileSystem(MemoryFileSystem):
+        def ls(self, path: str, detail: bool = True, **how: object) -> list[object]:
+            calls.append(path)
+            if len(calls) > 1:
+                raise ConnectionError("it broke off")
+            return list(super().ls(path, detail=detail, **how))
+
+    folder = uuid.uuid4().hex
+    store = FsspecStore(f"memory://{folder}", lambda: (BreakingFileSystem(), f"/{folder}"))
+    send(store, "a/@1-1", "part.txt", b"x")
+    calls.clear()
+    with pytest.raises(StorageUnavailableError, match="it broke off"):
+        list(store.copies())
+
+
 def test_it_is_no_cache(tmp_path: Path) -> None:
     """Nothing there would be faster than the under-store."""
     with pytest.raises(Exception, match="as under-store"):

@@ -54,7 +54,10 @@ def test_without_options_hadoop_finds_credentials_and_region_by_itself() -> None
     [
         ("s3:///prefix", {}, "give s3://bucket/prefix"),
         ("s3://bucket", {"acces_key": "k"}, "no option 'acces_key'; its options: endpoint_url, key"),
-        ("s3://bucket", {"retry_seconds": "soon"}, "give retry_seconds as a number of seconds"),
+        *(
+            ("s3://bucket", {"retry_seconds": text}, "give retry_seconds from 0 to 3600")
+            for text in ("soon", "-1", "inf", "nan", "")
+        ),
     ],
 )
 def test_what_can_never_work_is_refused_at_once(
