@@ -146,4 +146,5 @@ def _is_baseline(entry: EntryPoint) -> bool:
 
 
 STORES = Extensions("springline.stores", "store")  # by the scheme of a URI: the function that opens a store
+TABLE_FORMATS = Extensions("springline.table_formats", "table format")  # by the beginning of a URI: opens a table
 POLICIES = Extensions("springline.policies", "policy")  # by name: the function that creates a policy

@@ -23,6 +23,7 @@ from springline.persistence.monitoring.metrics import (
     RISK_IRRECOVERABLE_BYTES,
     RISK_SECONDS,
     RISK_UNPROVEN_BYTES,
+    TABLES_PENDING,
     broken_ratio,
 )
 from springline.persistence.platform import Platform
@@ -64,6 +65,10 @@ def read_gauges(platform: Platform) -> list[MetricSample]:
         MetricSample(CACHE_BYTES, catalog.cache_used()),
         MetricSample(CACHE_CAPACITY, platform.replacement.capacity),
         MetricSample(LOST, len(platform.maintenance.find_lost())),
+        *(
+            MetricSample(TABLES_PENDING, platform.table_writer.status(target).pending, {"table": target.uri})
+            for target in platform.table_writer.targets
+        ),
         *_quality_samples(platform),
     ]
 

@@ -10,6 +10,7 @@ from springline.persistence.backends.spec import Backend, UnderStore
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.claims import Claims
 from springline.persistence.catalog.proof_claims import ProofClaims
+from springline.persistence.catalog.table_claims import TableClaims
 from springline.persistence.decisions.proof import ProofThresholds
 from springline.persistence.engine.attempt import Sender
 from springline.persistence.engine.copier import BandwidthLimiter
@@ -18,9 +19,11 @@ from springline.persistence.engine.persister import Persister
 from springline.persistence.engine.prover import Prover
 from springline.persistence.engine.replacement import Replacement
 from springline.persistence.engine.restorer import Restorer
-from springline.persistence.engine.runner import HadoopRunner, Runner, load_runner
+from springline.persistence.engine.runner import ConfigurableRunner, Runner, load_runner
 from springline.persistence.engine.store import Store
+from springline.persistence.engine.table_writer import TableWriter
 from springline.persistence.engine.verification import UnderStoreWatch, Verifier
+from springline.persistence.lakehouse.targets import targets_of
 from springline.persistence.monitoring.metric import MetricsReporter
 from springline.persistence.monitoring.metrics import transition_listener
 from springline.persistence.monitoring.openlineage_sender import LineageSender, open_lineage_sender
@@ -52,6 +55,7 @@ class Platform:
         restorer: restores lost generations.
         store: writes and reads datasets.
         persister: sends queued generations to the under-store.
+        table_writer: puts persisted generations into tables of Delta Lake and Iceberg.
         prover: runs operations a second time, to prove them idempotent.
         maintenance: retires superseded generations.
         metrics_reporter: reports metrics.
@@ -75,6 +79,7 @@ class Platform:
     restorer: Restorer
     store: Store
     persister: Persister
+    table_writer: TableWriter
     prover: Prover
     maintenance: Maintenance
     metrics_reporter: MetricsReporter
@@ -132,8 +137,8 @@ def open_platform(
         catalog.subscribe(lineage_sender.on_transition)
     cache = open_backend(settings.cache_uri or create_private_cache(settings.home).as_uri(), "cache", settings)
     under = open_backend(settings.under_address, "under", settings, in_use=catalog.uses_under_store)
-    if isinstance(runner, HadoopRunner):
-        runner.configure_hadoop({**cache.hadoop_conf, **under.hadoop_conf})
+    if isinstance(runner, ConfigurableRunner):
+        runner.configure(settings, {**cache.hadoop_conf, **under.hadoop_conf})
     claims = Claims(catalog, settings.lease_seconds)
     verifier = Verifier(catalog, cache, under)
     replacement = Replacement(
@@ -167,6 +172,10 @@ def open_platform(
         small_bytes=settings.min_operation_bytes,
         retry_seconds=settings.retry_seconds,
     )
+    table_writer = TableWriter(
+        catalog, TableClaims(catalog, settings.lease_seconds), cache, under, verifier, settings,
+        targets_of(settings.tables), settings.reader_lease_seconds,
+    )  # fmt: skip
     prover = Prover(
         catalog=catalog,
         claims=claims,
@@ -183,7 +192,6 @@ def open_platform(
     maintenance = Maintenance(catalog, cache, under, restorer, settings.keep_generations, settings.reader_lease_seconds)
     watch = UnderStoreWatch(catalog, under)
     return Platform(
-        settings, catalog, cache, under, runner, claims, watch, replacement, restorer, store, persister, prover,
-        maintenance,
-        metrics_reporter, lineage_sender,
+        settings, catalog, cache, under, runner, claims, watch, replacement, restorer, store, persister, table_writer,
+        prover, maintenance, metrics_reporter, lineage_sender,
     )  # fmt: skip

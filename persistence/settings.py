@@ -11,7 +11,7 @@ from pydantic_settings import NoDecode
 
 from springline.persistence.errors import ExtensionError, UsageError
 from springline.persistence.extensions import POLICIES, STORES
-from springline.persistence.profile import Bandwidth, Bytes, ProfiledSettings, SecretObject
+from springline.persistence.profile import Bandwidth, Bytes, JsonObject, ProfiledSettings, SecretObject
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
@@ -106,6 +106,12 @@ class Settings(ProfiledSettings):
     under_capacity: Bytes = Field(0, ge=0, description="Capacity of the under-store in bytes; 0: the size of its disk")
     cache_options: SecretObject = Field({}, description="Store-specific options of the cache, as a JSON object")
     under_options: SecretObject = Field({}, description="Store-specific options of the under-store, as a JSON object")
+    tables: JsonObject = Field(
+        {},
+        description="Tables that get persisted datasets, as a JSON object: path templates and delta:URI or "
+        "iceberg:CATALOG.NAMESPACE.TABLE",
+    )
+    table_options: SecretObject = Field({}, description="Options with which Delta tables are opened, as a JSON object")
     hdfs_http: str = Field(
         "", description="WebHDFS addresses, separated by `;` for several NameNodes; empty: http://HOST:9870"
     )

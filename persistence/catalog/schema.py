@@ -189,6 +189,20 @@ operation = Table(
     Column("output", String, nullable=False, default=""),  # its path template; empty if it has none
 )
 
+table_write = Table(
+    "table_write",  # a generation that is, or is to be, in a table of Delta Lake or Iceberg
+    metadata,
+    Column("generation_id", ForeignKey("generation.id"), primary_key=True),
+    Column("table", String, primary_key=True),  # its URI, as the setting has it
+    Column("versions", String, nullable=False, default=""),  # of the tables that have it; empty: it is not in them yet
+    Column("lease_owner", String, nullable=False, default=""),
+    Column("lease_number", BigInteger, nullable=False, default=0),
+    Column("lease_until", Float),
+    Column("not_before", Float, nullable=False, default=0.0),
+    Column("attempts", Integer, nullable=False, default=0),
+    Column("error", String, nullable=False, default=""),
+)
+
 proof = Table(
     "proof",
     metadata,

@@ -14,6 +14,7 @@ from springline.persistence.decisions.eviction import Victim
 from springline.persistence.engine.persister import TransferOutcome
 from springline.persistence.engine.replacement import victim_by_hand
 from springline.persistence.engine.restorer import RecoveryReport
+from springline.persistence.engine.table_writer import TableOutcome
 from springline.persistence.engine.verification import under_store_unavailable_reason
 from springline.persistence.errors import PersistenceError, UnderStoreUnavailableError, UsageError
 from springline.persistence.metrics_collector import GaugeCollector
@@ -32,7 +33,7 @@ def persist(
     timeout: Annotated[float, typer.Option(help="Seconds to keep retrying while no transfer succeeds")] = 60.0,
     as_json: Json = False,
 ) -> None:
-    """Persist queued datasets, at low CPU priority, until the queue is empty; with --forever also prove operations."""
+    """Persist queued datasets and put them into their tables, at low CPU priority; with --forever prove operations."""
     os.nice(10)
     with (
         progress("persisting queued datasets", quiet=as_json) as update_progress,
@@ -54,17 +55,28 @@ def persist(
                 else:
                     logger.info("%s: %s in %s", outcome.ref, outcome.method, format_seconds(outcome.actual_seconds))
 
+        def report_table_outcome(outcome: TableOutcome) -> None:
+            if not as_json and not outcome.error:  # errors are logged already
+                names = ", ".join(outcome.versions) or "a table, with no rows"
+                logger.info("%s: in %s, in %s", outcome.ref, names, format_seconds(outcome.seconds))
+
         summary = platform.persister.drain(timeout=float("inf") if forever else timeout, on_outcome=report_outcome)
+        tables = platform.table_writer.drain(report_table_outcome)
         while forever:
             collector.collect()
-            if platform.prover.step() is None:
+            if platform.table_writer.step() is None and platform.prover.step() is None:
                 platform.persister.sleep(1.0)
             summary = platform.persister.drain(timeout=float("inf"), on_outcome=report_outcome)
+    not_in_tables = sum(bool(outcome.error) for outcome in tables)
     if as_json:
-        print_json({"persisted": summary.persisted, "remaining": summary.remaining})
+        written = len(tables) - not_in_tables
+        print_json(
+            {"persisted": summary.persisted, "remaining": summary.remaining,
+             "in_tables": written, "not_in_tables": not_in_tables}
+        )  # fmt: skip
     else:
         logger.info("%s persisted, %s remaining", summary.persisted, summary.remaining)
-    if summary.remaining:
+    if summary.remaining or not_in_tables:
         raise typer.Exit(EXIT_CONDITION_FAILED)
 
 

@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 from springline.persistence.errors import OperationError, UsageError
 from springline.persistence.model.dataset import Call, Operation, OperationResult
 from springline.persistence.project import add_project_to_path
+from springline.persistence.settings import Settings
 
 
 class Runner(Protocol):
@@ -47,11 +48,14 @@ class Interruptible(Protocol):
 
 
 @runtime_checkable
-class HadoopRunner(Protocol):
-    """A runner that reads and writes with Hadoop's clients, as Spark does."""
+class ConfigurableRunner(Protocol):
+    """A runner that opens stores and tables itself, as Spark does."""
 
-    def configure_hadoop(self, conf: Mapping[str, str]) -> None:
-        """Reach the stores with these settings, such as `fs.s3a.endpoint`; called before the first run."""
+    def configure(self, settings: Settings, hadoop_conf: Mapping[str, str]) -> None:
+        """Open tables with `settings`, and stores with those of Hadoop's clients, such as `fs.s3a.endpoint`.
+
+        Called once for each platform that has the runner, before the first run.
+        """
 
 
 class NoRunner:

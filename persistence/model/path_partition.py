@@ -49,6 +49,17 @@ def split_path(path: str, template: str = "") -> PathPartition:
     return PathPartition("/".join(parts), "/".join(dict.fromkeys(values)))
 
 
+def match_template(path: str, template: str) -> dict[str, str] | None:
+    """Return the values of the fields of a template in a path, by name; None if it is not a path of the template.
+
+    Example:
+        >>> match_template("etl/2013-01-05/clean", "etl/{ds}/clean"), match_template("etl/clean", "etl/{ds}/clean")
+        ({'ds': '2013-01-05'}, None)
+    """
+    match = _pattern(template).fullmatch(path)
+    return None if match is None else match.groupdict()
+
+
 def partition_of_run(run_id: str) -> str:
     """Return the time in the id of one of Airflow's DAG runs, without a time of midnight; empty if it has none.
 

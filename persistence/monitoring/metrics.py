@@ -29,6 +29,9 @@ CACHE_BYTES = Metric(
     "persistence.cache.bytes", MetricKind.GAUGE, "By", (), "Bytes in the cache, and reserved for open writes"
 )
 CACHE_CAPACITY = Metric("persistence.cache.capacity", MetricKind.GAUGE, "By", (), "Capacity of the cache")
+TABLES_PENDING = Metric(
+    "persistence.tables.pending", MetricKind.GAUGE, "{dataset}", ("table",), "Datasets that are not in their table yet"
+)
 LOST = Metric("persistence.lost", MetricKind.GAUGE, "{dataset}", (), "Lost generations that have not been restored")
 BROKEN_RATIO = Metric(
     "persistence.quality.broken_ratio", MetricKind.GAUGE, "1", ("operation",),
@@ -68,8 +71,8 @@ ALERT = Metric(
 
 METRICS = (
     RISK_BYTES, RISK_IRRECOVERABLE_BYTES, RISK_UNPROVEN_BYTES, RISK_SECONDS, QUEUE_LENGTH, QUEUE_BYTES, CACHE_BYTES,
-    CACHE_CAPACITY, LOST, BROKEN_RATIO, TRANSITIONS, TRANSFER_SECONDS, TRANSFER_BYTES, TRANSFER_FAILURES, RECOVERIES,
-    RECOVERED_BYTES, VERDICTS, BROKEN_ROWS, ALERT,
+    CACHE_CAPACITY, TABLES_PENDING, LOST, BROKEN_RATIO, TRANSITIONS, TRANSFER_SECONDS, TRANSFER_BYTES,
+    TRANSFER_FAILURES, RECOVERIES, RECOVERED_BYTES, VERDICTS, BROKEN_ROWS, ALERT,
 )  # fmt: skip
 
 

@@ -97,7 +97,7 @@ class CachedPlatform:
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """Status of the queue: how many generations are queued, and whether one can be claimed now."""
+    """Status of the queue: how many generations are queued, and whether one can be persisted or put into a table."""
 
     depth: int
     claimable: bool
@@ -112,7 +112,8 @@ class Queue:
     def read_status(self) -> QueueStatus:
         """Return the current status of the queue."""
         depth = self._platform.claims.depth()
-        return QueueStatus(depth, bool(depth) and any(True for _ in self._platform.persister.candidates()))
+        is_claimable = bool(depth) and any(True for _ in self._platform.persister.candidates())
+        return QueueStatus(depth, is_claimable or self._platform.table_writer.has_pending())
 
     def close(self) -> None:
         """Close the catalog's database connection."""

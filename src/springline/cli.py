@@ -63,6 +63,10 @@ COMMANDS: Mapping[str, LazyCommand | CommandGroup] = {
             "persist": LazyCommand(f"{_DATASETS}.changes:persist"),
         },
     ),
+    "table": CommandGroup(
+        "Tables of Delta Lake and Iceberg that datasets go into.",
+        {"list": LazyCommand(f"{_DATASETS}.tables:list_tables")},
+    ),
     "risk": LazyCommand(f"{_DATASETS}.queries:risk"),
     "operation": CommandGroup(
         "Operations, which produce datasets.",

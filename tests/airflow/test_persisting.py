@@ -19,6 +19,7 @@ from springline.persistence.model.dataset import CacheState, Idempotence, Strate
 from springline.testing.lines import make_dataset as make
 from tests.support.airflow.triggers import first_payload
 from tests.support.datasets.states import wipe_cache
+from tests.support.datasets.tables import numbers, read_by_others, write_parquet
 
 
 def persister_on(platform, **changes):
@@ -38,6 +39,21 @@ def test_one_start_persists_all_that_waits_then_defers(platform):
     assert platform.claims.depth() == 0
     assert isinstance(deferred.value.trigger, QueueTrigger)
     assert deferred.value.kwargs["so_far"] == 3
+
+
+def test_what_is_persisted_goes_into_its_table(open_at, tmp_path):
+    """By the same task; the trigger fires for what is persisted and not in its table."""
+    uri = f"delta:{tmp_path}/lake/clean"
+    platform = open_at(tables={"etl/{ds}/clean": uri})
+    write_parquet(platform, "etl/d1/clean", numbers(1, 2))
+    assert first_payload(QueueTrigger(until=time.time() + 60, poll=0.01, settle=0, open_queue=lambda: Queue(platform)))[
+        "reason"
+    ] == ("a dataset can be persisted, or put into a table")
+    write_parquet(platform, "etl/d2/clean", numbers(3), strategy=Strategy.ASYNC_STORE)
+    with pytest.raises(TaskDeferred):
+        persister_on(platform).execute({})
+    assert read_by_others(uri) == {(1, "d1"): 1, (2, "d1"): 1, (3, "d2"): 1}
+    assert not Queue(platform).read_status().claimable
 
 
 def test_a_persister_whose_time_is_up_ends(platform):
@@ -83,7 +99,7 @@ def test_the_trigger_fires_when_something_can_be_persisted(open_at):
     kind, kwargs = QueueTrigger(until=time.time() + 60, poll=0.01, settle=0).serialize()
     assert kind == "springline.airflow.triggers.queue.QueueTrigger"
     payload = first_payload(QueueTrigger(**kwargs, open_queue=lambda: Queue(open_at())))
-    assert payload == {"depth": 1, "reason": "a dataset can be persisted"}
+    assert payload == {"depth": 1, "reason": "a dataset can be persisted, or put into a table"}
 
 
 def test_the_trigger_fires_when_a_claim_stands_still(open_at):

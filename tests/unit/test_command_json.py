@@ -53,9 +53,9 @@ def test_a_list_is_an_array_and_one_thing_is_an_object() -> None:
     for command_line, kind in {
         "dataset list": list, "dataset show a/b": dict, "dataset explain a/b": dict, "dataset recover": dict,
         "dataset evict a/b": dict, "dataset pin a/b": dict, "dataset retire": dict, "queue list": list,
-        "queue persist": dict, "risk": dict, "operation prove": list, "alert list": list, "config list": list,
-        "config get policy": dict, "config check": list, "catalog check": dict, "ps": list, "stream list": list,
-        "stream tracked": list, "stream queries flights": list, "down": list,
+        "queue persist": dict, "table list": list, "risk": dict, "operation prove": list, "alert list": list,
+        "config list": list, "config get policy": dict, "config check": list, "catalog check": dict, "ps": list,
+        "stream list": list, "stream tracked": list, "stream queries flights": list, "down": list,
     }.items():  # fmt: skip
         result = invoke(*command_line.split(), "--json")
         assert isinstance(json.loads(result.stdout), kind), (command_line, result.output)

@@ -23,9 +23,10 @@ _SAMPLING_SECONDS = 10.0  # between two checks whether this minute has its risk 
 class PersisterOperator(BaseOperator):
     """Persists until the queue is empty, waits `linger` seconds for more, then defers; ends after `lifetime` seconds.
 
-    While it lingers it proves operations that are only declared idempotent; new work in the queue ends a proof. A
-    continuously scheduled DAG restarts it, so that its log stays readable in size. It runs at the low priority
-    `niceness`, so that it does not slow the tasks whose datasets it persists.
+    It also puts what is persisted into its tables. While it lingers it proves operations that are only declared
+    idempotent; new work in the queue ends a proof. A continuously scheduled DAG restarts it, so that its log stays
+    readable in size. It runs at the low priority `niceness`, so that it does not slow the tasks whose datasets it
+    persists.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class PersisterOperator(BaseOperator):
             gauges.collect()
             outcome = platform.persister.step()
             if outcome is None:
-                if platform.prover.step() is None:
+                if platform.table_writer.step() is None and platform.prover.step() is None:
                     platform.persister.sleep(0.5)
                 else:
                     idle_since = time.monotonic()

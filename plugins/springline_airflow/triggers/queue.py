@@ -55,7 +55,7 @@ class QueueTrigger(BaseTrigger):
         while time.time() < self.until:
             status = await asyncio.to_thread(queue.read_status)
             if status.claimable:
-                return {"depth": status.depth, "reason": "a dataset can be persisted"}
+                return {"depth": status.depth, "reason": "a dataset can be persisted, or put into a table"}
             now = time.monotonic()
             stuck_since = None if not status.depth else stuck_since or now
             if stuck_since is not None and now - stuck_since >= self.overdue:
