@@ -21,6 +21,7 @@ from springline.persistence.model.dataset import (
     validate_path,
 )
 from springline.persistence.model.lineage import Lineage
+from springline.persistence.model.table_uri import tables_read
 from springline.persistence.platform import Platform
 from springline.persistence.text.formatting import format_bytes, format_list, format_seconds
 
@@ -67,6 +68,7 @@ class Explanation:
             "digest": dataset.digest,
             "operation": dataset.call.name if dataset.call else None,
             "sources": [str(source) for source in dataset.sources],
+            "tables": list(tables_read(dataset)),
             "recomputable": not self.recompute_obstacles,
             "recompute_obstacles": list(self.recompute_obstacles),
             "idempotence": self.idempotence.value if self.idempotence else None,
@@ -101,7 +103,8 @@ class Explanation:
         dataset = self.dataset
         rows = "" if dataset.rows is None else f", {dataset.rows:,} rows"
         producer = f"made by {dataset.call.name}" if dataset.call else "no operation is recorded for it"
-        inputs = f" from {format_list(dataset.sources)}" if dataset.sources else ""
+        made_from = [*map(str, dataset.sources), *tables_read(dataset)]
+        inputs = f" from {format_list(made_from)}" if made_from else ""
         run = f", in the DAG run {dataset.origin.run_id}" if dataset.origin.run_id else ""
         newer = "; a newer generation has superseded it" if dataset.superseded else ""
         return (

@@ -13,14 +13,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import entry_points
+from string import Formatter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_settings import SettingsError
 
-from springline.persistence.errors import CyclicLineageError
+from springline.persistence.errors import CyclicLineageError, UsageError
+from springline.persistence.extensions import TABLE_FORMATS
 from springline.persistence.model.dataset import Call, Operation
 from springline.persistence.model.lineage import check_acyclic
+from springline.persistence.model.table_uri import split_uri, split_version
 from springline.persistence.project import add_project_to_path
 from springline.persistence.text.formatting import format_alternatives
 from springline.spark_jobs.code.code_version import code_version
@@ -83,8 +86,9 @@ class DatasetPaths:
 class RegisteredOperation:
     """An operation as declared: its function, the path templates of its sources and of its output.
 
-    `temporary`: its output is not needed later, so it is not persisted. `options`: further parameters and their
-    defaults. `float_digits`: number of significant decimal digits of floats that the digest compares.
+    `tables`: URIs of the tables that it reads, with fields like the path templates. `temporary`: its output is not
+    needed later, so it is not persisted. `options`: further parameters and their defaults. `float_digits`: number of
+    significant decimal digits of floats that the digest compares.
     """
 
     name: str
@@ -96,6 +100,7 @@ class RegisteredOperation:
     temporary: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     float_digits: int = FLOAT_DIGITS
+    tables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def version(self) -> str:
@@ -113,7 +118,7 @@ class RegisteredOperation:
     def _version(self) -> str | CodeVersionError:
         """The version of the code as it was imported, or why there is none: both are final for this process."""
         try:
-            return code_version(self.function, declaration=(tuple(self.sources), self.float_digits))
+            return code_version(self.function, declaration=((*self.sources, *self.tables), self.float_digits))
         except CodeVersionError as error:
             return CodeVersionError(f"operation {self.name} has no version and cannot run: {error}")
 
@@ -129,8 +134,8 @@ class RegisteredOperation:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """All parameters that a call records: the fields and the options."""
-        return (*self.fields, *self.options)
+        """All parameters that a call records: the fields, the options, and the tables in the versions that are read."""
+        return (*self.fields, *self.options, *self.tables)
 
     def catalog_operation(self, reads: tuple[str, ...] = ()) -> Operation:
         """Return the operation as the catalog records it; `reads` are the operations that produce its sources."""
@@ -155,6 +160,11 @@ class RegisteredOperation:
             tuple(fill_template(source, params) for source in self.sources.values()), fill_template(self.output, params)
         )
 
+    def table_uris(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Return the URIs of the tables that it reads for these parameters, by name; raises `ParameterError`."""
+        params = self.params(values) if self.tables else {}
+        return {name: uri.format_map(params) for name, uri in self.tables.items()}
+
     def call(self, values: Mapping[str, str]) -> Call:
         """Return its application to these parameters, as the catalog records it."""
         return Call(self.name, self.version, self.params(values))
@@ -174,6 +184,7 @@ class OperationRegistry:
         *,
         output: str,
         sources: Mapping[str, str] | None = None,
+        tables: Mapping[str, str] | None = None,
         idempotent: bool = True,
         checkpoint: bool = False,
         temporary: bool = False,
@@ -182,13 +193,16 @@ class OperationRegistry:
     ) -> Callable[[Function], Function]:
         """Declare the decorated function as an operation on Spark.
 
-        The function takes a `Context` and a DataFrame for each source, named and ordered like the sources, and returns
-        a DataFrame.
+        The function takes a `Context`, and a DataFrame for each source and then for each table, named and ordered like
+        these, and returns a DataFrame.
 
         Args:
             name: name of the operation, such as `coffee.takings`.
             output: path of its output; fields in braces, such as `{ds}`, are required parameters.
             sources: paths that it reads, by names of the arguments; they may use the fields of the output.
+            tables: URIs of tables of Delta Lake or Iceberg that it reads, such as `delta:s3://lake/orders`, by names of
+                the arguments. Each call reads one version of them, by default the newest, and records it as the
+                parameter of that name.
             idempotent: whether it returns the same rows when it is run again on the same sources.
             checkpoint: whether its output is more important to keep than others.
             temporary: whether its output is not needed later, so that it is not persisted.
@@ -221,6 +235,7 @@ class OperationRegistry:
                 temporary=temporary,
                 options=MappingProxyType(dict(options or {})),
                 float_digits=float_digits,
+                tables=MappingProxyType(dict(tables or {})),
             )
             self.add(op)
             return function
@@ -337,11 +352,32 @@ def _check_declaration(op: RegisteredOperation) -> None:
                 f"{where}: the source {source!r} has the field {unknown[0]!r}, which neither the output"
                 f" {op.output!r} nor the options contain"
             )
+    for name, uri in op.tables.items():
+        _check_table(where, name, uri, allowed_fields)
     arguments = list(inspect.signature(op.function).parameters)
-    if arguments[1:] != list(op.sources) or not arguments:
+    names = [*op.sources, *op.tables]
+    if arguments[1:] != names or not arguments or len(set(names)) < len(names):
+        declared = "sources and tables" if op.tables else "sources"
         raise DeclarationError(
-            f"{where}: its parameters are ({', '.join(arguments)}), but its sources require"
-            f" ({', '.join(['context', *op.sources])})"
+            f"{where}: its parameters are ({', '.join(arguments)}), but its {declared} require"
+            f" ({', '.join(['context', *names])})"
+        )
+
+
+def _check_table(where: str, name: str, uri: str, allowed_fields: set[str]) -> None:
+    """Check a table that an operation reads: its URI, the fields in it, and the name of its parameter."""
+    if name in allowed_fields:
+        raise DeclarationError(f"{where}: {name!r} is a table, and a parameter of another kind")
+    try:
+        TABLE_FORMATS.check(split_uri(uri)[0])
+        if split_version(uri)[1]:
+            raise UsageError(f"{uri!r} names a version: leave it out, and give it as the parameter {name!r}")
+        unknown = [each for _, each, _, _ in Formatter().parse(uri) if each is not None and each not in allowed_fields]
+    except (UsageError, ValueError) as error:
+        raise DeclarationError(f"{where}: the table {name!r}: {error}") from error
+    if unknown:
+        raise DeclarationError(
+            f"{where}: the table {uri!r} has the field {unknown[0]!r}, which neither the output nor the options contain"
         )
 
 

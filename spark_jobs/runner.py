@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from springline.persistence.errors import OperationError
 from springline.persistence.model.dataset import Call, Operation, OperationResult
+from springline.persistence.settings import Settings
 from springline.persistence.text.redaction import redact_secrets
 from springline.spark_jobs.errors import FaultyOperationError
 from springline.spark_jobs.faults import NO_SESSION_REMEDY, is_code_error, lacks_session
@@ -23,6 +24,7 @@ from springline.spark_jobs.operations import (
 from springline.spark_jobs.parquet_io import read_table, write_table
 from springline.spark_jobs.session import SparkSessions
 from springline.spark_jobs.settings import JobSettings
+from springline.spark_jobs.table_source import pin_version, read_table_version
 
 
 class SparkRunner:
@@ -40,16 +42,22 @@ class SparkRunner:
         self.registry = registry
         self.sessions = sessions
         self._clock = clock
+        self._table_settings: Settings | None = None
         self._tag = f"springline-{uuid.uuid4().hex[:12]}"  # tag of the Spark jobs of this runner
 
     def operations(self) -> Mapping[str, Operation]:
         """Return the registered operations by name, at the version of the code installed here."""
         return {operation.name: operation for operation in self.registry.catalog_operations()}
 
-    def call(self, name: str, params: Mapping[str, str]) -> Call:
-        """Return the application of an operation to `params`; missing options are taken from the settings."""
+    def call(self, name: str, params: Mapping[str, str], versions: Mapping[str, str] = {}) -> Call:
+        """Return the application of an operation to `params`; missing options are taken from the settings.
+
+        A table that `params` give no version of is read in that of `versions`, by its URI, else in the newest one.
+        Raises `ParameterError`, `OperationError`.
+        """
         operation = self.registry.get(name)
-        return operation.call({**self.settings.options(), **params})
+        values = {**self.settings.options(), **params}
+        return operation.call({**values, **self._table_versions(operation, values, versions)})
 
     def run(self, call: Call, sources: Sequence[str], output: str) -> OperationResult:
         """Run `call` on the tables at the URIs `sources` and write its table to the URI `output`.
@@ -72,9 +80,10 @@ class SparkRunner:
         except Exception as error:
             raise _operation_error(call, error, session_lost=self.sessions.is_lost()) from error
 
-    def configure_hadoop(self, conf: Mapping[str, str]) -> None:
-        """Let Spark reach the stores with these settings of Hadoop's clients."""
-        self.sessions.configure_hadoop(conf)
+    def configure(self, settings: Settings, hadoop_conf: Mapping[str, str]) -> None:
+        """Open tables with `settings`, and let Spark reach the stores with those of Hadoop's clients."""
+        self._table_settings = settings
+        self.sessions.configure_hadoop(hadoop_conf)
 
     def interrupt(self) -> None:
         """Interrupt the operation that another thread runs, so that it raises `OperationError`; no effect if none runs.
@@ -105,6 +114,21 @@ class SparkRunner:
             )
         return operation
 
+    def _table_versions(
+        self, operation: RegisteredOperation, values: Mapping[str, str], versions: Mapping[str, str]
+    ) -> dict[str, str]:
+        """Return the tables that an operation reads, by parameter, each with its version."""
+        return {
+            name: pin_version(name, uri, values.get(name) or versions.get(uri, ""), self._opening_tables())
+            for name, uri in operation.table_uris(values).items()
+        }
+
+    def _opening_tables(self) -> Settings:
+        """Return the settings of the platform, with what opens tables; without a platform, those of the environment."""
+        if self._table_settings is None:
+            self._table_settings = Settings(home=self.settings.home)
+        return self._table_settings
+
     def _run(
         self, operation: RegisteredOperation, call: Call, sources: Sequence[str], output: str, *, overwrite: bool
     ) -> OperationResult:
@@ -113,7 +137,11 @@ class SparkRunner:
         context = Context(spark, dict(call.params), Landing(self.settings.landing_folder))
         spark.addTag(self._tag)
         try:
-            result = operation.function(context, *(read_table(spark, uri) for uri in sources))
+            frames = [
+                *(read_table(spark, uri) for uri in sources),
+                *(read_table_version(spark, call.params[name], self._opening_tables()) for name in operation.tables),
+            ]
+            result = operation.function(context, *frames)
             if fault := fault_of_output(result):
                 raise FaultyOperationError(f"{_place(call)}: {fault}")
             frame, report = (result.frame, result.report) if isinstance(result, OperationOutput) else (result, None)

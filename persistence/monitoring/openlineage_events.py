@@ -16,7 +16,8 @@ from openlineage.client.generated.dataset_version_dataset import DatasetVersionD
 from openlineage.client.generated.error_message_run import ErrorMessageRunFacet
 from openlineage.client.generated.output_statistics_output_dataset import OutputStatisticsOutputDatasetFacet
 
-from springline.persistence.model.dataset import Dataset, Phase, Ref
+from springline.persistence.model.dataset import Dataset, Phase
+from springline.persistence.model.table_uri import place_of, split_version, tables_read
 from springline.persistence.model.transitions import Event
 from springline.persistence.text.redaction import redact_secrets
 
@@ -93,8 +94,13 @@ class LineageEventBuilder:
         return [start_event, self._build_event(RunState.FAIL, failed_run, job, timestamp, inputs, outputs)]
 
     def inputs(self, dataset: Dataset) -> list[InputDataset]:
-        """Return the generations that it was made from."""
-        return [InputDataset(self.namespace, ref.path, facets=_version_facets(ref)) for ref in dataset.sources]
+        """Return the generations and the versions of tables that it was made from."""
+        generations = [
+            InputDataset(self.namespace, ref.path, facets=_version_facets(str(ref.generation)))
+            for ref in dataset.sources
+        ]
+        tables = map(split_version, tables_read(dataset))
+        return generations + [InputDataset(*place_of(uri), facets=_version_facets(version)) for uri, version in tables]
 
     def output(self, event: Event, dataset: Dataset) -> OutputDataset:
         """Return the generation after this event, with the facet of its persistence."""
@@ -110,7 +116,9 @@ class LineageEventBuilder:
             facets["outputStatistics"] = OutputStatisticsOutputDatasetFacet(
                 rowCount=dataset.rows, size=dataset.bytes, producer=PRODUCER
             )
-        return OutputDataset(self.namespace, dataset.ref.path, facets, facets=_version_facets(dataset.ref))
+        return OutputDataset(
+            self.namespace, dataset.ref.path, facets, facets=_version_facets(str(dataset.ref.generation))
+        )
 
     def _build_event(
         self,
@@ -135,8 +143,8 @@ class LineageEventBuilder:
         return Job(self.namespace, name)
 
 
-def _version_facets(ref: Ref) -> dict[str, DatasetFacet]:
-    return {"version": DatasetVersionDatasetFacet(str(ref.generation), producer=PRODUCER)}
+def _version_facets(version: str) -> dict[str, DatasetFacet]:
+    return {"version": DatasetVersionDatasetFacet(version, producer=PRODUCER)}
 
 
 def _error_facets(message: str) -> dict[str, RunFacet]:

@@ -79,7 +79,7 @@ def run(
 def _table(operations: Sequence[RegisteredOperation]) -> Table:
     table = Table("operation", "sources", "output", "", box=box.SIMPLE, padding=(0, 0), pad_edge=False)
     for operation in operations:
-        sources = "\n".join(operation.sources.values()) or "(external)"
+        sources = "\n".join([*operation.sources.values(), *operation.tables.values()]) or "(external)"
         table.add_row(operation.name, sources, operation.output, "\n".join(_flags(operation)))
     return table
 
@@ -127,6 +127,7 @@ def _declaration(registry: OperationRegistry, operation: RegisteredOperation) ->
         "name": operation.name,
         "doc": operation.doc,
         "sources": dict(operation.sources),
+        "tables": dict(operation.tables),
         "output": operation.output,
         "after": list(registry.edges[operation.name]),
         "outside": list(registry.external_sources(operation.name)),

@@ -119,6 +119,29 @@ def test_an_operator_needs_no_parameters_of_its_dag():
     assert (empty.parameters["ds"], empty.strategy) == ("2013-01-06", "async_and_sync")
 
 
+def test_a_table_that_is_read_is_an_inlet_and_its_version_a_parameter_of_the_run():
+    """Without the parameter, the version is left to the operation."""
+    registry = OperationRegistry()
+    tables = {"orders": "delta:s3://lake/orders", "prices": "iceberg:lake.shop.prices"}
+
+    @registry.operation("read", output="shop/{ds}/read", tables=tables)
+    def read(context, orders, prices):
+        """Reads it."""
+
+    for params, asked in ({}, {}), ({"orders": "17"}, {"orders": "17"}):
+        materialize = Mock(return_value=DATASET)
+        with DAG("read", schedule=None):
+            task = DatasetOperator.of(
+                registry.get("read"), task_id="read", open_platform=lambda actor: nullcontext(), materialize=materialize
+            )
+        assert [(asset.name, asset.uri) for asset in task.inlets] == [
+            ("delta:s3://lake/orders", "s3://lake/orders"), ("iceberg:lake.shop.prices", "lake.shop.prices"),
+        ]  # fmt: skip
+        task.render_template_fields({"params": params, "task": task, "data_interval_start": MIDNIGHT})
+        task.execute(context())
+        assert materialize.call_args.args[2] == {"ds": "2013-01-06", **asked}
+
+
 BERLIN, NIGHTLY = "Europe/Berlin", "@daily"
 
 

@@ -24,6 +24,7 @@ from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 from springline.testing import StageRun, platform_in
+from tests.support.datasets.tables import catalog_variables, numbers, write_parquet
 from tests.support.decoding.windows_job import Job
 from tests.support.extension import FOLDER
 
@@ -58,6 +59,34 @@ def test_datasets_are_read_by_tools_that_know_nothing_of_springline(tmp_path: Pa
         "pandas 30 rows; version 1: 10 rows", "Polars 30 rows", "DuckDB 30 rows", "pyarrow 30 rows",
         "version 2 of 30 rows",
     ], completed_process.stderr  # fmt: skip
+
+
+def test_datasets_go_into_the_tables_that_the_profile_names(tmp_path: Path) -> None:
+    """By the commands that are shown, in another folder; then other engines count them as the page shows it."""
+    with platform_in(tmp_path, cache_uri=(tmp_path / "cache").as_uri()) as platform:
+        for day in ("2013-01-05", "2013-01-06"):
+            for name in ("clean", "delays"):
+                write_parquet(platform, f"etl/{day}/{name}", numbers(1, 2, 3), strategy=Strategy.ASYNC_STORE)
+    profile = tmp_path / "lake.env"
+    profile.write_text(FILES["lake.env"].replace("/srv/lake", f"{tmp_path}/lake"), encoding="utf-8")
+    environment = {
+        **os.environ, "PYTHONPATH": str(import_root()), "SPRINGLINE_HOME": str(tmp_path / "home"),
+        "SPRINGLINE_PROFILE": str(profile), "SPRINGLINE_CACHE_URI": (tmp_path / "cache").as_uri(),
+        **catalog_variables(tmp_path),
+    }  # fmt: skip
+
+    def run(*arguments: str) -> str:
+        completed_process = subprocess.run(
+            [sys.executable, *arguments], cwd=tmp_path, capture_output=True, text=True, env=environment
+        )
+        assert completed_process.returncode == 0, completed_process.stderr + completed_process.stdout
+        return completed_process.stdout
+
+    assert json.loads(run("-m", "springline", "queue", "persist", "--json"))["in_tables"] == 4
+    listed = json.loads(run("-m", "springline", "table", "list", "--json"))
+    assert [(row["written"], row["pending"], row["error"]) for row in listed] == [(2, 0, ""), (2, 0, ""), (0, 0, "")]
+    script = FILES["read_table.py"].replace("/srv/lake", f"{tmp_path}/lake")
+    assert run("-c", script).splitlines() == ["Delta 6 rows of ['2013-01-05', '2013-01-06']", "Iceberg 6 rows"]
 
 
 def test_the_tests_that_are_shown_pass(tmp_path: Path) -> None:

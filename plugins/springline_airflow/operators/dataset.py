@@ -53,12 +53,14 @@ class DatasetOperator(BaseOperator):
         output: str,
         parameters: Mapping[str, str],
         options: Collection[str] = (),
+        tables: Sequence[str] = (),
         strategy: str = _STRATEGY,
         open_platform: OpenPlatform = platform_session,
         materialize: Materialize = _materialize,
         **kwargs: Any,
     ) -> None:
-        kwargs.setdefault("inlets", [asset_of(source) for source in sources])
+        inlets = [*map(asset_of, sources), *(Asset(name=table, uri=table.partition(":")[2]) for table in tables)]
+        kwargs.setdefault("inlets", inlets)
         kwargs.setdefault("outlets", [asset_of(output)])
         super().__init__(**kwargs)
         self.operation = operation
@@ -76,9 +78,10 @@ class DatasetOperator(BaseOperator):
         return cls(
             operation=operation.name,
             sources=tuple(operation.sources.values()),
+            tables=tuple(operation.tables.values()),
             output=operation.output,
             parameters={name: _DAY if name == "ds" else _parameter(name) for name in operation.parameters},
-            options=tuple(operation.options),
+            options=(*operation.options, *operation.tables),
             **kwargs,
         )
 

@@ -17,7 +17,7 @@ from openlineage.client.transport.file import FileConfig, FileTransport
 
 from springline.persistence import monitoring
 from springline.persistence.model import dataset as model
-from springline.persistence.model.dataset import DatasetStatus, Origin, Strategy
+from springline.persistence.model.dataset import Call, DatasetStatus, OperationResult, Origin, Strategy
 from springline.persistence.monitoring.openlineage_events import FACET, SCHEMA
 from springline.persistence.monitoring.openlineage_sender import LineageSender, open_lineage_sender
 from springline.persistence.platform import Platform
@@ -120,6 +120,29 @@ def test_a_commit_reports_inputs_outputs_and_that_nothing_is_persisted_yet(platf
         "event": "committed", "state": "cached", "generation": 1, "underStore": "none", "policy": "value-density",
     }  # fmt: skip
     assert "persistedBy" not in persistence
+
+
+@pytest.mark.parametrize(
+    ("read", "namespace", "name"),
+    [
+        ("delta:s3://lake/shop/orders@17", "s3://lake", "shop/orders"),
+        ("iceberg:lake.shop.orders@17", "iceberg://lake", "shop.orders"),
+        ("delta:/srv/orders@17", "file", "/srv/orders"),
+    ],
+)
+def test_a_table_that_was_read_is_an_input_with_its_version(
+    platform_and_events: Any, read: str, namespace: str, name: str
+) -> None:
+    """By the names that OpenLineage gives to what is outside; other parameters are none."""
+    platform, read_events = platform_and_events
+    call = Call("load", "1", {"orders": read, "mail": "user@7", "ds": "2013-01-05"})
+    with platform.store.write("a", call=call, strategy=Strategy.CACHE_ONLY) as writing:
+        Path(writing.uri.removeprefix("file://")).mkdir(parents=True)
+        Path(writing.uri.removeprefix("file://"), "part.txt").write_text("x")
+        writing.mark_complete(OperationResult(1, "", 0.0))
+    (source,) = read_events()[-1]["inputs"]
+    assert (source["namespace"], source["name"]) == (namespace, name)
+    assert source["facets"]["version"]["datasetVersion"] == "17"
 
 
 def test_a_commit_is_not_reported_where_the_task_reports_it(open_at: Callable[..., Platform], tmp_path: Path) -> None:
