@@ -56,7 +56,7 @@ working directory, or in the nearest folder above it. `springline init` creates 
 ```toml
 operations = ["pipeline"]  # modules beside this file
 cache_capacity = "8GB"
-landing_dir = "landing"    # a relative path starts at the folder of this file
+landing_uri = "landing"    # a relative path starts at the folder of this file
 ```
 
 Then `var/`, `streams.toml` and `alerts.toml` are expected beside it, and modules are imported from its folder. The

@@ -117,6 +117,8 @@ Bandwidth = Annotated[float, BeforeValidator(parse_bytes)]
 JsonObject = Annotated[dict[str, str], NoDecode, BeforeValidator(parse_json_object)]
 # The same with secret strings, which are never displayed.
 SecretObject = Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(parse_json_object)]
+_FOLDER_OR_URI = "a folder or a URI"
+FolderOrUri = Annotated[str, _FOLDER_OR_URI]  # a relative folder in the project's file is in the project's folder
 
 
 def unknown_settings(names: frozenset[str]) -> dict[str, str]:
@@ -185,7 +187,11 @@ def _as_text(value: object) -> str:
 def _resolve_project_value(name: str, value: object, settings: type[BaseSettings]) -> object:
     """Resolve a relative path in the project's file against the folder of the project; other values are unchanged."""
     field = settings.model_fields.get(name)
-    if field is not None and isinstance(value, str) and value and field.annotation in (Path, Path | None):
+    if field is None or not isinstance(value, str) or not value:
+        return value
+    if _FOLDER_OR_URI in field.metadata and "://" not in value:
+        return str(project_folder() / Path(value).expanduser())
+    if field.annotation in (Path, Path | None):
         return project_folder() / Path(value).expanduser()
     return value
 

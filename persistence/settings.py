@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
@@ -166,6 +167,20 @@ class Settings(ProfiledSettings):
     def under_address(self) -> str:
         """The URI of the under-store."""
         return self.under_uri or (self.home / "under").as_uri()
+
+    def options_beside_under(self, uri: str, options: Mapping[str, SecretStr]) -> dict[str, str]:
+        """Return the options for what is at `uri`: those given, else the under-store's if its scheme is the same.
+
+        Example:
+            >>> settings = Settings(home=folder, under_uri="s3://lake/under?region=eu-west-1")
+            >>> settings.options_beside_under("s3://lake/landing", {})
+            {'region': 'eu-west-1'}
+        """
+        under = urlsplit(self.under_address)
+        if not options and under.scheme == urlsplit(uri).scheme != "file":
+            secrets = {name: value.get_secret_value() for name, value in self.under_options.items()}
+            return {**dict(parse_qsl(under.query, keep_blank_values=True)), **secrets}
+        return {name: value.get_secret_value() for name, value in options.items()}
 
     @field_validator("cache_uri", "under_uri")
     @classmethod

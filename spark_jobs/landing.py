@@ -1,5 +1,7 @@
 """Landing files: input from outside, one folder per day, each file with a manifest beside it.
 
+The folder is one of this machine, or one that fsspec opens, such as a prefix of a bucket.
+
     landing/2013-01-05/flights.csv   flights.csv.manifest.json   weather.csv   weather.csv.manifest.json
 
 A manifest states the number of lines and bytes of its file, and the checksum of the bytes (xxh3, 128 bits): without
@@ -10,19 +12,30 @@ which compares the two; to skip the check it calls `Landing.unchecked_file` expl
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, cast
+from urllib.parse import urlsplit
 
+import fsspec
 import xxhash
+from fsspec import AbstractFileSystem
+from fsspec.implementations.local import LocalFileSystem
 
+from springline.persistence.errors import describe_error
+from springline.persistence.settings import Settings
+from springline.persistence.text.redaction import redact_secrets
 from springline.spark_jobs.errors import JobUsageError, LandingError
 from springline.spark_jobs.nycflights import open_text
+from springline.spark_jobs.settings import JobSettings
 
 _CHUNK = 1 << 20
 _END = "\0end of the file"
@@ -72,9 +85,9 @@ class LandingManifest:
 
 @dataclass(frozen=True)
 class LandedFile:
-    """A landing file that was written (`is_new`), or existed already with the same content."""
+    """A landing file that was written (`is_new`), or existed already with the same content; `path` may be a URI."""
 
-    path: Path
+    path: str
     manifest: LandingManifest
     is_new: bool
 
@@ -86,61 +99,172 @@ class LandedFile:
 
 @dataclass(frozen=True)
 class Landing:
-    """The folder of landing files, as operations see it: a file that does not match its manifest is rejected."""
+    """The folder of landing files, as operations see it: a file that does not match its manifest is rejected.
 
-    folder: Path
+    Args:
+        address: an absolute path, or a URI that fsspec opens.
+        options: for the file system of the URI; those of S3 are the under-store's.
+        ca_bundle: file of certificates for https.
+    """
 
-    def file(self, *parts: str, columns: Sequence[str] = ()) -> Path:
+    address: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    ca_bundle: str = ""
+
+    @property
+    def hadoop_conf(self) -> dict[str, str]:
+        """Settings of Hadoop's client with which Spark reaches the files."""
+        parts = urlsplit(self.address)
+        if parts.scheme != "s3":
+            return {}
+        from springline.persistence.backends.s3 import conf_of_bucket, hadoop_conf
+
+        return conf_of_bucket(hadoop_conf(self.options, os.environ), parts.netloc)
+
+    def file(self, *parts: str, columns: Sequence[str] = ()) -> str:
         """Return the landing file at the path `parts` below the folder, after checking it against its manifest.
 
-        With `columns`, it must be a CSV whose header names them, in this order. Raises `LandingError`, naming the file,
-        if it is missing, has no manifest, is truncated or altered, or has other columns.
+        It is an absolute path or a URI, for `spark_path`. With `columns`, it must be a CSV whose header names them, in
+        this order. Raises `LandingError`, naming the file, if it is missing, has no manifest, is truncated or altered,
+        or has other columns.
         """
-        path = self.unchecked_file(*parts)
-        if columns:
-            _check_columns(path, columns)
-        manifest = _read_manifest(path)
-        if manifest is None:
-            raise LandingError(
-                f"{path}: no manifest {_manifest_path(path).name}, which is needed to detect a truncated file; "
-                f"the sender creates it with `springline landing manifest {path}`. "
-                "Use context.landing.unchecked_file(…) to load a file without a manifest"
-            )
-        actual = _manifest_of(path)
+        file = self._existing_file(parts)
+        with _reading(file):
+            if columns:
+                _check_columns(file, columns)
+            manifest = _read_manifest(file)
+            if manifest is None:
+                raise LandingError(
+                    f"{file}: no manifest {file.manifest.name}, which is needed to detect a truncated file; "
+                    f"the sender creates it with `springline landing manifest {file}`. "
+                    "Use context.landing.unchecked_file(…) to load a file without a manifest"
+                )
+            actual, fault = _examine(file, columns)
         if actual != manifest:
             problem = "truncated" if actual.size < manifest.size else "altered"
             raise LandingError(
-                f"{path}: {problem} file: {actual}, but its manifest says {manifest}; request it again from the sender"
+                f"{file}: {problem} file: {actual}, but its manifest says {manifest}; request it again from the sender"
             )
-        if columns:
-            _check_text(path, columns)
-        return path
+        if fault is not None:
+            raise fault
+        return str(file)
 
-    def unchecked_file(self, *parts: str) -> Path:
+    def unchecked_file(self, *parts: str) -> str:
         """Return the landing file at the path `parts` without checking its content, only that it exists in the folder.
 
         A symbolic link that leads out of the folder is rejected, for the file and for its manifest: otherwise anyone
         who may write there could read other files. Raises `LandingError`.
         """
-        path = self.folder.joinpath(*parts)
-        for each in (path, _manifest_path(path)):
-            if ".." in each.parts or not each.resolve().is_relative_to(self.folder.resolve()):
-                raise LandingError(f"{each}: outside of the landing folder {self.folder}; put the file itself into it")
-        if not path.is_file():
+        return str(self._existing_file(parts))
+
+    def open_file(self, *parts: str) -> LandingFile:
+        """Return a file of the folder, which need not exist; raises `LandingError` if it would be outside of it."""
+        filesystem, root = _open_folder(self.address, self.options, self.ca_bundle)
+        below = "/".join(parts)
+        file = LandingFile(filesystem, root, below, self.address)
+        is_named_below = not below.startswith("/") and ".." not in PurePosixPath(below).parts
+        if not is_named_below or not file.is_inside or not file.manifest.is_inside:
+            raise LandingError(f"{file}: outside of the landing folder {self.address}; put the file itself into it")
+        return file
+
+    def _existing_file(self, parts: Sequence[str]) -> LandingFile:
+        file = self.open_file(*parts)
+        with _reading(file):
+            exists = file.exists()
+        if not exists:
             raise LandingError(
-                f"{path}: no such landing file; for a day of {YEAR}, run `springline landing generate --days "
-                f"{path.parent.name}`"
+                f"{file}: no such landing file; for a day of {YEAR}, run `springline landing generate --days "
+                f"{PurePosixPath(str(file)).parent.name}`"
             )
-        return path
+        return file
 
 
-def land(days: Collection[date], folder: Path, *, copies: int = 1) -> tuple[LandedFile, ...]:
-    """Write the landing files of `days` under `folder`; a day without flights gets files with a header only.
+def landing_of(jobs: JobSettings, platform: Settings) -> Landing:
+    """Return the landing files that the settings name; without options they have the under-store's, if it is alike."""
+    options = platform.options_beside_under(jobs.landing_address, jobs.landing_options)
+    return Landing(jobs.landing_address, options, platform.ca_bundle)
+
+
+@dataclass(frozen=True)
+class LandingFile:
+    """One file of a landing folder, by its path below it; its text is its path or URI, for people and for Spark."""
+
+    filesystem: AbstractFileSystem
+    root: str
+    below: str
+    address: str
+
+    def __str__(self) -> str:
+        return f"{self.address.rstrip('/')}/{self.below}" if self.address else self.below
+
+    @staticmethod
+    def at(place: str, options: Mapping[str, str] = {}, ca_bundle: str = "") -> LandingFile:
+        """Return the file at a path or a URI, on its own."""
+        address, separator, name = place.rpartition("/")
+        address = address or separator
+        return LandingFile(*_open_folder(address, options, ca_bundle), name, address)
+
+    @property
+    def name(self) -> str:
+        """Its name, without folders."""
+        return PurePosixPath(self.below).name
+
+    @property
+    def manifest(self) -> LandingFile:
+        """The file of its manifest."""
+        return replace(self, below=f"{self.below}.manifest.json")
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether its path leads to a file of the folder; links only a folder of this machine has."""
+        return not self._is_local or Path(self._path).resolve().is_relative_to(Path(self.root).resolve())
+
+    def exists(self) -> bool:
+        """Whether it is there, and a file."""
+        return bool(self.filesystem.isfile(self._path))
+
+    def open(self) -> BinaryIO:
+        """Open it for reading."""
+        return cast(BinaryIO, self.filesystem.open(self._path, "rb"))
+
+    def read(self) -> bytes:
+        """Return its bytes."""
+        return bytes(self.filesystem.cat_file(self._path))
+
+    def write(self, content: bytes) -> None:
+        """Write it so that a reader finds all of it or nothing; missing folders are created."""
+        if not self._is_local:
+            self.filesystem.pipe_file(self._path, content)
+            return
+        path = Path(self._path)
+        # An existing folder keeps its permissions: others may write.
+        Path(self.root).mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with unfinished.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+    @property
+    def _path(self) -> str:
+        return f"{self.root.rstrip('/')}/{self.below}"
+
+    @property
+    def _is_local(self) -> bool:
+        return isinstance(self.filesystem, LocalFileSystem)
+
+
+def land(days: Collection[date], landing: Landing, *, copies: int = 1) -> tuple[LandedFile, ...]:
+    """Write the landing files of `days`; a day without flights gets files with a header only.
 
     Each file is written atomically. `copies` > 1 makes larger files of the same kind: the flights of each further copy
-    have different numbers.
+    have different numbers. Raises `LandingError`.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # an existing folder keeps its permissions: others may write
     landed_files = []
     for feed in FEEDS:
         lines = {day: list[str]() for day in days}
@@ -152,16 +276,19 @@ def land(days: Collection[date], folder: Path, *, copies: int = 1) -> tuple[Land
         for day in sorted(lines):
             copy_numbers = range(copies if feed.number_column else 1)
             body = "".join(_copy_line(line, feed, copy) for copy in copy_numbers for line in lines[day])
-            landed_files.append(_write_landing_file(folder / day.isoformat() / feed.file, (header + body).encode()))
+            file = landing.open_file(day.isoformat(), feed.file)
+            with _reading(file):
+                landed_files.append(_write_landing_file(file, (header + body).encode()))
     return tuple(landed_files)
 
 
-def write_manifest(path: Path) -> LandingManifest:
+def write_manifest(file: LandingFile) -> LandingManifest:
     """Write the manifest beside a complete landing file, for the sender, before it is sent; raises `LandingError`."""
-    if not path.is_file():
-        raise LandingError(f"{path}: no such file")
-    manifest = _manifest_of(path)
-    _write_atomically(_manifest_path(path), (json.dumps(asdict(manifest)) + "\n").encode())
+    with _reading(file):
+        if not file.exists():
+            raise LandingError(f"{file}: no such file")
+        manifest, _ = _examine(file)
+        file.manifest.write((json.dumps(asdict(manifest)) + "\n").encode())
     return manifest
 
 
@@ -201,51 +328,59 @@ def _copy_line(line: str, feed: LandingFeed, copy: int) -> str:
     return ",".join(fields)
 
 
-def _write_landing_file(path: Path, content: bytes) -> LandedFile:
-    if (
-        path.is_file()
-        and path.read_bytes() == content
-        and _read_manifest(path) == (current_manifest := _manifest_of(path))
-    ):
-        return LandedFile(path, current_manifest, is_new=False)
-    path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # an existing folder keeps its permissions
-    path.parent.mkdir(exist_ok=True)
-    _write_atomically(path, content)
-    return LandedFile(path, write_manifest(path), is_new=True)
-
-
-def _write_atomically(path: Path, content: bytes) -> None:
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+def _open_folder(address: str, options: Mapping[str, str], ca_bundle: str) -> tuple[AbstractFileSystem, str]:
+    """Return the file system of a folder and its path there; raises `LandingError`."""
+    if "://" not in address:
+        return LocalFileSystem(), str(Path(address).absolute())
+    scheme, _, path = address.partition("://")
     try:
-        with unfinished.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+        if scheme == "s3":
+            from springline.persistence.backends.s3 import open_filesystem
+
+            return open_filesystem(options, ca_bundle), path
+        filesystem, root = fsspec.url_to_fs(address, use_listings_cache=False, **options)
+    except Exception as error:  # whatever its package raises: it is not installed, or refuses the options
+        raise LandingError(f"{address}: it cannot be opened: {redact_secrets(describe_error(error))}") from error
+    return filesystem, str(root)
 
 
-def _manifest_path(path: Path) -> Path:
-    return path.with_name(f"{path.name}.manifest.json")
+@contextmanager
+def _reading(file: LandingFile) -> Iterator[None]:
+    """Report whatever a file system raises inside the block as an error of this landing file."""
+    try:
+        yield
+    except LandingError:
+        raise
+    except FileNotFoundError as error:
+        raise LandingError(f"{file}: it is gone, or its folder; request it again from the sender") from error
+    except Exception as error:
+        reason = redact_secrets(describe_error(error))
+        raise LandingError(f"{file}: it cannot be read or written now: {reason}") from error
 
 
-def _read_manifest(path: Path) -> LandingManifest | None:
-    manifest_path = _manifest_path(path)
-    if not manifest_path.is_file():
+def _write_landing_file(file: LandingFile, content: bytes) -> LandedFile:
+    if file.exists() and file.read() == content and _read_manifest(file) == (current_manifest := _examine(file)[0]):
+        return LandedFile(str(file), current_manifest, is_new=False)
+    file.write(content)
+    return LandedFile(str(file), write_manifest(file), is_new=True)
+
+
+def _read_manifest(file: LandingFile) -> LandingManifest | None:
+    if not file.manifest.exists():
         return None
     try:
-        content: Mapping[str, object] = json.loads(manifest_path.read_bytes())
+        content: Mapping[str, object] = json.loads(file.manifest.read())
         return LandingManifest(int(str(content["lines"])), int(str(content["size"])), str(content["xxh3_128"]))
     except (ValueError, KeyError, TypeError) as error:
         raise LandingError(
-            f"{manifest_path}: not a manifest ({error!r}); if the file is complete, run "
-            f"`springline landing manifest {path}`"
+            f"{file.manifest}: not a manifest ({error!r}); if the file is complete, run "
+            f"`springline landing manifest {file}`"
         ) from error
 
 
-def _check_columns(path: Path, columns: Sequence[str]) -> None:
-    actual = next(_records(path))
+def _check_columns(file: LandingFile, columns: Sequence[str]) -> None:
+    with file.open() as stream:
+        actual = next(_records(file, stream))
     actual = [] if actual == [_END] else actual
     if actual == list(columns):
         return
@@ -254,51 +389,74 @@ def _check_columns(path: Path, columns: Sequence[str]) -> None:
     problems = [f"missing: {', '.join(missing)}"] if missing else []
     problems += [f"unexpected: {', '.join(unexpected)}"] if unexpected else []
     raise LandingError(
-        f"{path}: wrong columns ({'; '.join(problems) or 'different order'}); expected {', '.join(columns)}"
+        f"{file}: wrong columns ({'; '.join(problems) or 'different order'}); expected {', '.join(columns)}"
     )
 
 
-def _records(path: Path) -> Iterator[list[str]]:
+def _records(file: LandingFile, stream: BinaryIO) -> Iterator[list[str]]:
     """Yield the records of a CSV file without empty lines, then `_END`; a record may have several lines.
 
     Raises `LandingError` if the file is not UTF-8 or a field is too large, as after a quote that nobody closes.
     """
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(chain(file, [_END]))
-        try:
-            yield from filter(None, reader)
-        except UnicodeDecodeError as error:
-            raise LandingError(f"{path}: not UTF-8 after line {reader.line_num:,} ({error.reason})") from error
-        except csv.Error as error:
-            raise LandingError(
-                f"{path}: not valid CSV up to line {reader.line_num:,}: {error}; request it again from the sender, or "
-                "leave out `columns` if this is not CSV as in RFC 4180"
-            ) from error
+    lines = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+    reader = csv.reader(chain(lines, [_END]))
+    try:
+        yield from filter(None, reader)
+    except UnicodeDecodeError as error:
+        raise LandingError(f"{file}: not UTF-8 after line {reader.line_num:,} ({error.reason})") from error
+    except csv.Error as error:
+        raise LandingError(
+            f"{file}: not valid CSV up to line {reader.line_num:,}: {error}; request it again from the sender, or "
+            "leave out `columns` if this is not CSV as in RFC 4180"
+        ) from error
 
 
-def _manifest_of(path: Path) -> LandingManifest:
-    """Compute the manifest of a file in one pass over its bytes."""
-    hasher, lines, size, last = xxhash.xxh3_128(), 0, 0, b"\n"
-    for chunk in _chunks(path):
-        hasher.update(chunk)
-        lines += chunk.count(b"\n")
-        size += len(chunk)
-        last = chunk[-1:]
-    return LandingManifest(lines + (last != b"\n"), size, hasher.hexdigest())
+def _examine(file: LandingFile, columns: Sequence[str] = ()) -> tuple[LandingManifest, LandingError | None]:
+    """Return the manifest of a file, and with `columns` what is wrong with its text; its bytes are read once."""
+    fault = None
+    with file.open() as stream:
+        counting = _CountingStream(stream)
+        if columns:
+            try:
+                _check_text(file, cast(BinaryIO, io.BufferedReader(counting, _CHUNK)), columns)
+            except LandingError as error:
+                fault = error
+        while counting.readinto(bytearray(_CHUNK)):
+            pass
+    return counting.manifest, fault
 
 
-def _check_text(path: Path, columns: Sequence[str]) -> None:
+class _CountingStream(io.RawIOBase):
+    """Passes the bytes of a file on, and computes its manifest on the way."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._hasher, self._lines, self._size, self._last = xxhash.xxh3_128(), 0, 0, b"\n"
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        chunk = self._stream.read(len(buffer))
+        buffer[: len(chunk)] = chunk
+        self._hasher.update(chunk)
+        self._lines += chunk.count(b"\n")
+        self._size += len(chunk)
+        self._last = chunk[-1:] or self._last
+        return len(chunk)
+
+    @property
+    def manifest(self) -> LandingManifest:
+        """The manifest of what was read so far."""
+        return LandingManifest(self._lines + (self._last != b"\n"), self._size, self._hasher.hexdigest())
+
+
+def _check_text(file: LandingFile, stream: BinaryIO, columns: Sequence[str]) -> None:
     """Check what the manifest of a bad file would not show: that it is UTF-8, and that its last record is complete."""
-    *last, end = deque(_records(path), maxlen=2)
+    *last, end = deque(_records(file, stream), maxlen=2)
     if end != [_END] or len(last[0]) != len(columns):  # within quotes, the end is a part of the last record
         record = ",".join(*last if end == [_END] else [end]).removesuffix(_END)
         raise LandingError(
-            f"{path}: truncated file: its last record {record[:60]!r} is incomplete: {len(columns)} fields are needed, "
+            f"{file}: truncated file: its last record {record[:60]!r} is incomplete: {len(columns)} fields are needed, "
             "and the end of each quote; request it again from the sender"
         )
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            yield chunk

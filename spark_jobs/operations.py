@@ -49,8 +49,8 @@ class Context:
     Attributes:
         spark: the Spark session.
         params: the operation's parameters by name: the fields of its output's path, such as `ds`, and its options.
-        landing: the landing files: `landing.file(day, name)` returns one after checking it against its manifest, or
-            raises `LandingError`.
+        landing: the landing files: `landing.file(day, name)` returns the path or URI of one after checking it against
+            its manifest, or raises `LandingError`.
 
     Example:
         In an operation::
@@ -58,7 +58,7 @@ class Context:
             @operation("coffee.load", output="coffee/{ds}/sales", idempotent=False)
             def load(context: Context) -> DataFrame:
                 file = context.landing.file(context.params["ds"], "sales.csv")
-                return context.spark.read.csv(spark_path(str(file)), schema="drink string, price double")
+                return context.spark.read.csv(spark_path(file), schema="drink string, price double")
     """
 
     spark: SparkSession

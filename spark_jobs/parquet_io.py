@@ -13,7 +13,7 @@ _GLOB = re.compile(r"([\\\[\]{}*?])")
 
 
 def spark_path(uri: str) -> str:
-    """Convert a URI for Spark's readers: a bare path becomes a file URI, and glob characters are escaped.
+    """Convert a URI for Spark's readers: a path becomes a file URI, `s3` is called `s3a`; glob characters are escaped.
 
     Args:
         uri: a URI, or an absolute path on this machine.
@@ -22,7 +22,7 @@ def spark_path(uri: str) -> str:
         >>> spark_path("/landing/2026-03-02/sales.csv")
         'file:///landing/2026-03-02/sales.csv'
     """
-    with_scheme = f"file://{uri}" if uri.startswith("/") else uri
+    with_scheme = f"file://{uri}" if uri.startswith("/") else uri.replace("s3://", "s3a://", 1)
     return _GLOB.sub(r"\\\1", with_scheme)
 
 

@@ -12,7 +12,7 @@ from springline.persistence.settings import Settings
 from springline.persistence.text.redaction import redact_secrets
 from springline.spark_jobs.errors import FaultyOperationError
 from springline.spark_jobs.faults import NO_SESSION_REMEDY, is_code_error, lacks_session
-from springline.spark_jobs.landing import Landing
+from springline.spark_jobs.landing import Landing, landing_of
 from springline.spark_jobs.operation_output import fault_of_output
 from springline.spark_jobs.operations import (
     Context,
@@ -42,7 +42,7 @@ class SparkRunner:
         self.registry = registry
         self.sessions = sessions
         self._clock = clock
-        self._table_settings: Settings | None = None
+        self._platform_settings: Settings | None = None
         self._tag = f"springline-{uuid.uuid4().hex[:12]}"  # tag of the Spark jobs of this runner
 
     def operations(self) -> Mapping[str, Operation]:
@@ -82,8 +82,8 @@ class SparkRunner:
 
     def configure(self, settings: Settings, hadoop_conf: Mapping[str, str]) -> None:
         """Open tables with `settings`, and let Spark reach the stores with those of Hadoop's clients."""
-        self._table_settings = settings
-        self.sessions.configure_hadoop(hadoop_conf)
+        self._platform_settings = settings
+        self.sessions.configure_hadoop({**hadoop_conf, **self._landing().hadoop_conf})
 
     def interrupt(self) -> None:
         """Interrupt the operation that another thread runs, so that it raises `OperationError`; no effect if none runs.
@@ -119,27 +119,31 @@ class SparkRunner:
     ) -> dict[str, str]:
         """Return the tables that an operation reads, by parameter, each with its version."""
         return {
-            name: pin_version(name, uri, values.get(name) or versions.get(uri, ""), self._opening_tables())
+            name: pin_version(name, uri, values.get(name) or versions.get(uri, ""), self._settings_of_platform())
             for name, uri in operation.table_uris(values).items()
         }
 
-    def _opening_tables(self) -> Settings:
-        """Return the settings of the platform, with what opens tables; without a platform, those of the environment."""
-        if self._table_settings is None:
-            self._table_settings = Settings(home=self.settings.home)
-        return self._table_settings
+    def _settings_of_platform(self) -> Settings:
+        """Return the settings of the platform; without a platform, those of the environment."""
+        if self._platform_settings is None:
+            self._platform_settings = Settings(home=self.settings.home)
+        return self._platform_settings
+
+    def _landing(self) -> Landing:
+        return landing_of(self.settings, self._settings_of_platform())
 
     def _run(
         self, operation: RegisteredOperation, call: Call, sources: Sequence[str], output: str, *, overwrite: bool
     ) -> OperationResult:
         spark = self.sessions.get()
         start = self._clock()
-        context = Context(spark, dict(call.params), Landing(self.settings.landing_folder))
+        context = Context(spark, dict(call.params), self._landing())
         spark.addTag(self._tag)
         try:
+            versions = [call.params[name] for name in operation.tables]
             frames = [
                 *(read_table(spark, uri) for uri in sources),
-                *(read_table_version(spark, call.params[name], self._opening_tables()) for name in operation.tables),
+                *(read_table_version(spark, name, self._settings_of_platform()) for name in versions),
             ]
             result = operation.function(context, *frames)
             if fault := fault_of_output(result):

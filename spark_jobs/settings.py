@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from springline.persistence.profile import JsonObject, Names, ProfiledSettings
+from springline.persistence.profile import FolderOrUri, JsonObject, Names, ProfiledSettings, SecretObject
 
 
 class JobSettings(ProfiledSettings):
@@ -24,8 +24,11 @@ class JobSettings(ProfiledSettings):
     spark_timeout: float = Field(
         default=120, ge=0, description="Seconds to wait for an unavailable Spark Connect server"
     )
-    landing_dir: Path | None = Field(
-        default=None, description="Folder of landing files; empty: landing/ in the home folder"
+    landing_uri: FolderOrUri = Field(
+        default="", description="Folder or URI of landing files; empty: landing/ in the home folder"
+    )
+    landing_options: SecretObject = Field(
+        default={}, description="Store-specific options of the landing files, as a JSON object"
     )
     operations: Names = Field(
         default=(),
@@ -37,15 +40,12 @@ class JobSettings(ProfiledSettings):
         description="What the quality gate does with rows that break a rule: pass, quarantine or stop",
     )
 
-    @field_validator("landing_dir", mode="before")
-    @classmethod
-    def _empty_to_none(cls, value: object) -> object:
-        return value or None
-
     @property
-    def landing_folder(self) -> Path:
-        """Absolute path of the folder of landing files."""
-        return (self.landing_dir or self.home / "landing").expanduser().resolve()
+    def landing_address(self) -> str:
+        """URI of the landing files, or the absolute path of their folder."""
+        if "://" in self.landing_uri:
+            return self.landing_uri.rstrip("/")
+        return str(Path(self.landing_uri or self.home / "landing").expanduser().resolve())
 
     def options(self) -> dict[str, str]:
         """Return the operations' options that are set for all of them."""

@@ -43,7 +43,7 @@ def spark(
         make_landing(folder / "landing", number, batch)
     settings = JobSettings(
         home=folder,
-        landing_dir=folder / "landing",
+        landing_uri=str(folder / "landing"),
         operations=("benchmarks.datasets.workload",),
         spark_remote="",
         spark_master="local[2]",
@@ -51,7 +51,7 @@ def spark(
         spark_conf={**_SPARK, **(conf or {})},
     )
     os.environ["SPRINGLINE_OPERATIONS"] = "benchmarks.datasets.workload"
-    os.environ["SPRINGLINE_LANDING_DIR"] = str(folder / "landing")
+    os.environ["SPRINGLINE_LANDING_URI"] = str(folder / "landing")
     os.environ["SPRINGLINE_SPARK_CONF"] = json.dumps(settings.spark_conf)
     runner = make_runner(settings)
     try:

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from botocore.exceptions import ConnectTimeoutError, EndpointConnectionError, HTTPClientError
-from fsspec import AbstractFileSystem
 from fsspec.asyn import sync_wrapper
 from s3fs import S3FileSystem
 
@@ -45,24 +44,26 @@ def open_s3(request: StoreRequest) -> S3Store:
     request.require_options(*_OPTIONS)
     retry_seconds = _number_of(options.get("retry_seconds", str(_RETRY_SECONDS)))
     request.require(0 <= retry_seconds <= _MAX_RETRY_SECONDS, f"retry_seconds from 0 to {_MAX_RETRY_SECONDS:g}")
-    client: dict[str, Any] = {"region_name": options["region"]} if "region" in options else {}
-    if request.settings.ca_bundle:
-        client["verify"] = request.settings.ca_bundle
     bucket_and_prefix = f"{parts.netloc}{request.path}".rstrip("/")
-    credentials = {name: options[name] for name in ("endpoint_url", "key", "secret", "token") if name in options}
-
-    def open_filesystem() -> tuple[AbstractFileSystem, str]:
-        filesystem = CountingS3FileSystem(
-            anon=options.get("anon", "").lower() == "true", client_kwargs=client, fixed_upload_size=True,
-            max_concurrency=1,  # else it asks for the size of what it reads first
-            config_kwargs={"retries": {"total_max_attempts": 1}, "connect_timeout": 5, "read_timeout": 30},
-            use_listings_cache=False, skip_instance_cache=True, retry_seconds=retry_seconds, **credentials,
-        )  # fmt: skip
-        return filesystem, bucket_and_prefix
-
     return S3Store(
-        f"s3://{bucket_and_prefix}", open_filesystem, hadoop_conf=hadoop_conf(options, os.environ), link=request.link,
-        capacity=request.capacity, in_use=request.in_use,
+        f"s3://{bucket_and_prefix}", lambda: (open_filesystem(options, request.settings.ca_bundle), bucket_and_prefix),
+        hadoop_conf=hadoop_conf(options, os.environ), link=request.link, capacity=request.capacity,
+        in_use=request.in_use,
+    )  # fmt: skip
+
+
+def open_filesystem(options: Mapping[str, str], ca_bundle: str = "") -> CountingS3FileSystem:
+    """Open S3 with the options of an under-store, and a file of certificates for https."""
+    client: dict[str, Any] = {"region_name": options["region"]} if "region" in options else {}
+    if ca_bundle:
+        client["verify"] = ca_bundle
+    credentials = {name: options[name] for name in ("endpoint_url", "key", "secret", "token") if name in options}
+    return CountingS3FileSystem(
+        anon=options.get("anon", "").lower() == "true", client_kwargs=client, fixed_upload_size=True,
+        max_concurrency=1,  # else it asks for the size of what it reads first
+        config_kwargs={"retries": {"total_max_attempts": 1}, "connect_timeout": 5, "read_timeout": 30},
+        use_listings_cache=False, skip_instance_cache=True,
+        retry_seconds=_number_of(options.get("retry_seconds", str(_RETRY_SECONDS))), **credentials,
     )  # fmt: skip
 
 
@@ -239,6 +240,16 @@ def hadoop_conf(options: Mapping[str, str], environment: Mapping[str, str]) -> d
     elif options.get("token"):
         conf["fs.s3a.aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
     return {name: value for name, value in conf.items() if value}
+
+
+def conf_of_bucket(conf: Mapping[str, str], bucket: str) -> dict[str, str]:
+    """Return settings of S3A for one bucket alone.
+
+    Example:
+        >>> conf_of_bucket({"fs.s3a.endpoint": "http://127.0.0.1:9090"}, "landing")
+        {'fs.s3a.bucket.landing.endpoint': 'http://127.0.0.1:9090'}
+    """
+    return {name.replace("fs.s3a.", f"fs.s3a.bucket.{bucket}.", 1): value for name, value in conf.items()}
 
 
 def is_transient(error: BaseException) -> bool:

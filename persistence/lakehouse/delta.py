@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
@@ -44,14 +44,9 @@ def open_delta(request: TableRequest) -> Delta:
 
 def storage_options(uri: str, settings: Settings) -> dict[str, str]:
     """Return what opens tables at a URI, by the names of deltalake."""
-    options = {name: value.get_secret_value() for name, value in settings.table_options.items()}
-    scheme = urlsplit(uri).scheme
-    if scheme not in ("s3", "s3a"):
-        return options
-    under = urlsplit(settings.under_address)
-    if not options and under.scheme == "s3":
-        secrets = {name: value.get_secret_value() for name, value in settings.under_options.items()}
-        options = {**dict(parse_qsl(under.query)), **secrets}
+    if urlsplit(uri).scheme not in ("s3", "s3a"):
+        return {name: value.get_secret_value() for name, value in settings.table_options.items()}
+    options = settings.options_beside_under(uri.replace("s3a://", "s3://", 1), settings.table_options)
     options.pop("retry_seconds", None)  # of the under-store's own client
     renamed = {_S3_OPTIONS.get(name, name): value for name, value in options.items()}
     if renamed.get("AWS_ENDPOINT_URL", "").startswith("http://"):

@@ -11,6 +11,7 @@ from rich.console import Console
 from springline.persistence.engine.runner import NoRunner
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.rendering import dataset_table, format_risk, worst_moment
+from springline.persistence.settings import Settings
 from springline.persistence.text.formatting import format_count, format_seconds
 from springline.services.airflow_api import AirflowApi
 from springline.services.demo import streams
@@ -32,7 +33,7 @@ from springline.services.demo.workflow import (
 from springline.services.registry import servers_to_start
 from springline.services.servers.airflow import USER, password
 from springline.services.supervisor import Supervisor
-from springline.spark_jobs.landing import land
+from springline.spark_jobs.landing import land, landing_of
 from springline.spark_jobs.settings import JobSettings
 from springline.spark_jobs.streaming.settings import StreamSettings
 
@@ -49,7 +50,7 @@ def run(console: Console) -> None:
     address = next(server.address for server in servers if server.name == "airflow")
 
     print_heading(console, f"{next(steps)}  Landing files")
-    for landed in land(DAYS, JobSettings().landing_folder):
+    for landed in land(DAYS, landing_of(JobSettings(), Settings())):
         how = "" if landed.is_new else " (already existed)"
         console.print(f"  {landed.path}: {landed.rows:,} rows{how}", highlight=False)
 

@@ -30,5 +30,5 @@ def _load_feed(context: Context, feed: LandingFeed) -> DataFrame:
     schema = T.StructType([T.StructField(column, T.StringType()) for column in feed.columns])
     # A row with too few or too many fields fails the load, with the name of the file.
     return context.spark.read.csv(
-        spark_path(str(path)), schema=schema, header=True, mode="FAILFAST", escape='"', enforceSchema=True
+        spark_path(path), schema=schema, header=True, mode="FAILFAST", escape='"', enforceSchema=True
     )

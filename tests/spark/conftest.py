@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from springline.persistence.model.dataset import Dataset
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
-from springline.spark_jobs.landing import land
+from springline.spark_jobs.landing import Landing, land
 from springline.spark_jobs.materialize import materialize
 from springline.spark_jobs.operations import OperationRegistry, load_operations
 from springline.spark_jobs.runner import SparkRunner
@@ -39,7 +39,7 @@ def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkServ
 def landing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Landing files of a day of snow and of a day without flights."""
     folder = tmp_path_factory.mktemp("été 北京") / "landing files"
-    land([date.fromisoformat(SNOW), date.fromisoformat(EMPTY)], folder)
+    land([date.fromisoformat(SNOW), date.fromisoformat(EMPTY)], Landing(str(folder)))
     return folder
 
 
@@ -48,7 +48,7 @@ def job_settings(spark_server: SparkServer, landing: Path) -> JobSettings:
     """Settings that lead to that server and those files."""
     return JobSettings(
         spark_remote=spark_server.remote,
-        landing_dir=landing,
+        landing_uri=str(landing),
         spark_conf={"spark.sql.shuffle.partitions": "2"},
         quality_mode="quarantine",
     )

@@ -13,7 +13,7 @@ from springline.spark_jobs.errors import ColumnsError, ParameterError, QualityEr
 from springline.spark_jobs.etl.gate import FLIGHT_RULES
 from springline.spark_jobs.etl.load import load_flights, load_weather
 from springline.spark_jobs.etl.transforms import clean, derive, enrich, parse
-from springline.spark_jobs.landing import FLIGHTS, Landing, write_manifest
+from springline.spark_jobs.landing import FLIGHTS, Landing, LandingFile, write_manifest
 from springline.spark_jobs.operations import Context
 from springline.spark_jobs.parquet_io import read_table, write_table
 from springline.spark_jobs.quality import (
@@ -164,9 +164,9 @@ def test_what_cannot_be_read_ends_in_quarantine_not_in_silence(
     (day / "flights.csv").write_text("\n".join([lines[0], *(",".join(row) for row in rows)]) + "\n")
     (day / "weather.csv").write_bytes((landing / SNOW / "weather.csv").read_bytes())
     for name in ("flights.csv", "weather.csv"):
-        write_manifest(day / name)
+        write_manifest(LandingFile.at(str(day / name)))
 
-    context = Context(spark, {"ds": SNOW}, Landing(tmp_path))
+    context = Context(spark, {"ds": SNOW}, Landing(str(tmp_path)))
     write_table(clean(context, parse(context, load_flights(context))), f"{tmp_path}/clean", digits=9)
     cleaned = read_table(spark, f"{tmp_path}/clean")
     write_table(derive(context, enrich(context, cleaned, load_weather(context))), f"{tmp_path}/derive", digits=9)

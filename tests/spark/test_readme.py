@@ -12,7 +12,7 @@ import pytest
 from docs.console import examples_in, outputs_match, outputs_of
 from springline.persistence.platform import open_platform
 from springline.persistence.settings import Settings
-from springline.spark_jobs.landing import land
+from springline.spark_jobs.landing import Landing, land
 from springline.spark_jobs.materialize import materialize
 from springline.spark_jobs.runner import SparkRunner
 from tests.support.servers.spark_server import SparkServer
@@ -25,8 +25,8 @@ DAY = "2013-01-05"
 def environment(tmp_path: Path, make_runner: Callable[..., SparkRunner], spark_server: SparkServer) -> dict[str, str]:
     """What leads to a platform on which the workflow was run for the README's day, and persisted."""
     home, cache = tmp_path / "home", f"file://{tmp_path}/cache"
-    land([date.fromisoformat(DAY)], home / "landing")
-    runner = make_runner(home=home, landing_dir=home / "landing")
+    land([date.fromisoformat(DAY)], Landing(str(home / "landing")))
+    runner = make_runner(home=home, landing_uri=str(home / "landing"))
     with closing(open_platform(Settings(home=home, cache_uri=cache), runner=runner)) as platform:
         for operation in runner.registry.topological_order():
             if operation.name.startswith("etl."):

@@ -21,7 +21,7 @@ from springline.persistence.errors import OperationError
 from springline.persistence.model.dataset import Call, Origin, Phase, Strategy
 from springline.persistence.platform import Platform
 from springline.spark_jobs.errors import JobError, LandingError, QualityError
-from springline.spark_jobs.landing import land, write_manifest
+from springline.spark_jobs.landing import Landing, LandingFile, land, write_manifest
 from springline.spark_jobs.materialize import materialize
 from springline.spark_jobs.operations import Context, OperationRegistry
 from springline.spark_jobs.runner import SparkRunner
@@ -92,7 +92,7 @@ def flights(landing: Path, tmp_path: Path) -> Path:
 def test_a_truncated_landing_file_ends_the_load(make_runner: MakeRunner, flights: Path, tmp_path: Path) -> None:
     """Also where it was cut at the end of a line; the error is that of the file, and nothing is written."""
     flights.write_bytes(b"".join(flights.read_bytes().splitlines(keepends=True)[:-10]))
-    runner = make_runner(landing_dir=tmp_path / "landing")
+    runner = make_runner(landing_uri=str(tmp_path / "landing"))
     with pytest.raises(LandingError, match=r"flights\.csv: truncated file"):
         runner.run(runner.call("etl.load_flights", {"ds": SNOW}), [], f"{tmp_path}/out")
     assert not (tmp_path / "out").exists()
@@ -102,8 +102,8 @@ def test_a_row_of_too_few_fields_ends_the_load(make_runner: MakeRunner, flights:
     """In the midst of a file that its sender vouched for, where only the reader can see it."""
     lines = flights.read_text().splitlines(keepends=True)
     flights.write_text("".join([*lines[:5], "2013,2,8,short\n", *lines[5:]]))
-    write_manifest(flights)
-    runner = make_runner(landing_dir=tmp_path / "landing")
+    write_manifest(LandingFile.at(str(flights)))
+    runner = make_runner(landing_uri=str(tmp_path / "landing"))
     with pytest.raises(OperationError, match=r"(?s)operation etl\.load_flights \(ds=2013-02-08\).*flights\.csv"):
         runner.run(runner.call("etl.load_flights", {"ds": SNOW}), [], f"{tmp_path}/out")
 
@@ -135,7 +135,7 @@ def test_datasets_and_landing_folders_may_have_names_of_any_script(
     """Spaces, accents, other scripts and a percent sign, all the way through Spark and back."""
     name = "Zürich été 北京 100%20"
     shutil.copytree(landing / SNOW, tmp_path / "landing" / name)
-    platform = open_spark_platform(make_runner(landing_dir=tmp_path / "landing"))
+    platform = open_spark_platform(make_runner(landing_uri=str(tmp_path / "landing")))
     loaded = materialize(platform, "etl.load_flights", {"ds": name})
     parsed = materialize(platform, "etl.parse", {"ds": name})
     assert (loaded.ref.path, parsed.rows) == (f"etl/{name}/load_flights", 930)
@@ -195,7 +195,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, job_settings: JobSettings, tmp_
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
     monkeypatch.setenv("SPRINGLINE_SPARK_REMOTE", job_settings.spark_remote)
-    monkeypatch.setenv("SPRINGLINE_LANDING_DIR", str(tmp_path / "home" / "landing"))
+    monkeypatch.setenv("SPRINGLINE_LANDING_URI", str(tmp_path / "home" / "landing"))
 
 
 def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -213,7 +213,7 @@ def test_the_command_line_lands_a_day_and_runs_operations(
     """Each by name, in the order given; --json gives what was made."""
     assert command(monkeypatch, "landing", "generate", "--days", SNOW) == 0
     assert "flights.csv: " in capsys.readouterr().out
-    land([date.fromisoformat(EMPTY)], tmp_path / "home" / "landing")
+    land([date.fromisoformat(EMPTY)], Landing(str(tmp_path / "home" / "landing")))
     assert command(monkeypatch, "run", "etl.load_flights", "etl.parse", "--ds", EMPTY, "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert [(one["dataset"], one["rows"]) for one in rows] == [
@@ -269,7 +269,7 @@ def test_a_master_url_by_setting_alone_gives_the_same(
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")} | {
         "SPRINGLINE_HOME": str(tmp_path / "home"),
         "SPRINGLINE_CACHE_URI": f"file://{tmp_path}/cache",
-        "SPRINGLINE_LANDING_DIR": str(job_settings.landing_folder),
+        "SPRINGLINE_LANDING_URI": job_settings.landing_address,
         "SPRINGLINE_SPARK_MASTER": "local[2]",
     }
     environment.pop("SPRINGLINE_SPARK_REMOTE", None)

@@ -29,7 +29,7 @@ from springline.services.server import Process, Server
 from springline.services.servers.airflow import password
 from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Supervisor
-from springline.spark_jobs.landing import land
+from springline.spark_jobs.landing import Landing, land
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.testing.lines import make_dataset as make
 
@@ -155,7 +155,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         folder = streams.folder("job")
         folder.request_stop()
         folder.write_heartbeat({"state": "stopped"})
-        land([date(2013, 1, 5)], home / "landing")
+        land([date(2013, 1, 5)], Landing(str(home / "landing")))
         AlertEvaluator(home / "alerts", "persistence", actor="test").evaluate([], [], NoMetricsReporter(), 0.0)
         sleeping = Process("main", (sys.executable, "-c", "import time; time.sleep(600)"))
         supervisor.up([Server("small", "", home / "small", (sleeping,), {}, {}, lambda: "")], 10.0)

@@ -25,7 +25,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(variable)
     (tmp_path / "a" / "b").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "a" / "b")
-    (tmp_path / "springline.toml").write_text('policy = "lrc"\noperations = ["mine"]\nlanding_dir = "in"\n')
+    (tmp_path / "springline.toml").write_text('policy = "lrc"\noperations = ["mine"]\nlanding_uri = "in"\n')
     return tmp_path
 
 
@@ -33,7 +33,7 @@ def test_the_file_is_found_upwards_and_its_folder_is_the_project_s(project: Path
     """The home lies in it, and relative paths start there."""
     assert project_file() == project / "springline.toml" and project_folder() == project
     assert Settings().home == project / "var" and Settings().policy == "lrc"
-    assert JobSettings().operations == ("mine",) and JobSettings().landing_folder == project / "in"
+    assert JobSettings().operations == ("mine",) and JobSettings().landing_address == str(project / "in")
 
 
 def test_code_the_environment_and_a_profile_win_over_the_file(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,11 +60,11 @@ def test_the_variables_of_all_settings_give_another_process_the_same(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert (Settings().policy, Settings().prove, Settings().lease_seconds, *_of_jobs()) == here
-    assert here == ("edge", False, 7, ("mine",), project / "in")
+    assert here == ("edge", False, 7, ("mine",), str(project / "in"))
 
 
 def _of_jobs() -> tuple[object, ...]:
-    return JobSettings().operations, JobSettings().landing_folder
+    return JobSettings().operations, JobSettings().landing_address
 
 
 def test_a_process_elsewhere_is_given_its_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

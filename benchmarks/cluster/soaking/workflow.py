@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from benchmarks.cluster.soaking.cluster import SoakCluster
+from springline.persistence.settings import Settings
 from springline.services.airflow_api import AirflowApiError
 from springline.services.demo.workflow import DAG_ID, DAYS, FILES, MAINTENANCE, PERSISTER, newest_committed
 from springline.services.errors import ServiceError
-from springline.spark_jobs.landing import land
+from springline.spark_jobs.landing import land, landing_of
 from springline.spark_jobs.settings import JobSettings
 
 _RANDOM = ("rotate", "accepted", "quarantine")  # made with a random salt, or from what was
@@ -29,7 +30,7 @@ class Workflow:
         self._over = threading.Event()
         self.runs = 0
         self.wrong = 0
-        land(DAYS, JobSettings().landing_folder)
+        land(DAYS, landing_of(JobSettings(), Settings()))
         soak_cluster.api.await_dags((DAG_ID, PERSISTER, MAINTENANCE))
         for dag_id in (DAG_ID, PERSISTER, MAINTENANCE):
             soak_cluster.api.pause(dag_id, False)

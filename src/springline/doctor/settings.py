@@ -132,7 +132,7 @@ def _check_addresses(loaded_settings: LoadedSettings) -> Iterator[Finding]:
 _FILE_SETTINGS = (
     ("StreamSettings", "streams_file"),
     ("MonitoringSettings", "alert_rules"),
-    ("JobSettings", "landing_dir"),
+    ("JobSettings", "landing_uri"),
     ("Settings", "ca_bundle"),
 )
 
@@ -141,7 +141,7 @@ def _check_files(loaded_settings: LoadedSettings) -> Iterator[Finding]:
     """Check that the files which settings name exist."""
     for class_name, name in _FILE_SETTINGS:
         path = loaded_settings.value(class_name, name)
-        if path and not Path(str(path)).expanduser().exists():
+        if path and "://" not in str(path) and not Path(str(path)).expanduser().exists():
             yield problem("files", f"{PREFIX}{name.upper()}={path} does not exist", "create it, or set another path")
 
 

@@ -55,7 +55,7 @@ def digests_of(datasets: Mapping[str, Dataset]) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def without_fault(live, tmp_path_factory) -> dict[str, str]:
     """The digests of the same operations where nothing goes wrong, in a home of their own and without Airflow."""
-    jobs = JobSettings(spark_remote=live.servers["spark-connect"].address, landing_dir=live.home / "landing")
+    jobs = JobSettings(spark_remote=live.servers["spark-connect"].address, landing_uri=str(live.home / "landing"))
     folder = tmp_path_factory.mktemp("without-fault")
     settings = Settings(home=folder / "home", cache_uri=f"file://{folder}/cache")
     with closing(SparkSessions(jobs)) as sessions:

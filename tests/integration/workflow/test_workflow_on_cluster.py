@@ -17,7 +17,7 @@ from springline.persistence.settings import Settings
 from springline.services.registry import make_servers
 from springline.services.servers.postgres import database_url
 from springline.services.servers.s3 import BUCKET
-from springline.spark_jobs.landing import land
+from springline.spark_jobs.landing import Landing, land, landing_of
 from springline.spark_jobs.materialize import materialize
 from springline.spark_jobs.operations import load_operations
 from springline.spark_jobs.runner import SparkRunner
@@ -39,9 +39,9 @@ def runner(start: Callable[[str], Running], tmp_path_factory: pytest.TempPathFac
     (server,) = make_servers(["spark-connect"], settings)
     postgres.supervisor.up([sparing(server)], 240)
     landing = tmp_path_factory.mktemp("landing")
-    land([date.fromisoformat(DAY)], landing)
+    land([date.fromisoformat(DAY)], Landing(str(landing)))
     jobs = JobSettings(
-        spark_remote=server.address, landing_dir=landing, spark_conf={"spark.sql.shuffle.partitions": "2"}
+        spark_remote=server.address, landing_uri=str(landing), spark_conf={"spark.sql.shuffle.partitions": "2"}
     )
     with closing(SparkSessions(jobs)) as sessions:
         yield SparkRunner(jobs, load_operations(["springline.spark_jobs.etl"]), sessions)
@@ -102,10 +102,13 @@ def test_the_results_are_those_of_the_embedded_default(cluster: Settings, runner
 def test_on_s3_the_results_are_the_same_wherever_spark_writes(
     on_s3: Settings, runner: SparkRunner, tmp_path: Path
 ) -> None:
-    """It reads sources from there and writes operations to it; a wiped cache is fetched back."""
+    """It reads sources and landing files from there and writes operations to it; a wiped cache is fetched back."""
     embedded = Settings(home=tmp_path / "home", cache_uri=f"file://{tmp_path}/cache")
     with closing(open_platform(embedded, runner=runner)) as platform:
         expected = repeatable_digests(run(platform, runner))
+    jobs = runner.settings.model_copy(update={"landing_uri": f"s3://{BUCKET}/landing"})
+    land([date.fromisoformat(DAY)], landing_of(jobs, on_s3))
+    runner = SparkRunner(jobs, runner.registry, runner.sessions)
     with closing(open_platform(on_s3, runner=runner)) as platform:
         datasets = run(platform, runner)
         assert repeatable_digests(datasets) == expected

@@ -25,7 +25,7 @@ from springline.services.servers.airflow import USER, password
 from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Supervisor
 from springline.services.user_code import BUNDLES, DAGS_FOLDER, PYTHONPATH
-from springline.spark_jobs.landing import land
+from springline.spark_jobs.landing import Landing, land
 from tests.support.servers.spark_server import sparing
 from tests.support.waiting import until
 
@@ -102,7 +102,7 @@ def live_airflow(
     supervisor.up([postgres, spark, airflow], settings.start_timeout)
     api = AirflowApi(airflow.address, USER, password(home))
     platform = open_platform(Settings(home=home), runner=runner)
-    land(days, home / "landing")
+    land(days, Landing(str(home / "landing")))
     try:
         api.await_dags((*dag_ids, *PAUSED))
         for dag_id in PAUSED:

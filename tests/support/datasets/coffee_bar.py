@@ -12,7 +12,7 @@ from string import Template
 
 from docs.console import files_in
 from springline.persistence.profile import project_folder
-from springline.spark_jobs.landing import write_manifest
+from springline.spark_jobs.landing import LandingFile, write_manifest
 
 _DAG, _OPERATIONS, _SALES = "dags/coffee_daily.py", "coffee.py", "landing/2026-03-02/sales.csv"
 _EXEC = "springline server exec airflow "
@@ -31,7 +31,7 @@ class CoffeeBar:
         file = landing / str(day) / "sales.csv"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(self.sales)
-        write_manifest(file)
+        write_manifest(LandingFile.at(str(file)))
 
 
 def coffee_bar(folder: Path) -> CoffeeBar:

@@ -16,13 +16,13 @@ def test_settings_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.
     """SPRINGLINE_<NAME>, lists separated by commas; an empty setting is none: landing files are in the home then."""
     monkeypatch.setenv("SPRINGLINE_SPARK_REMOTE", "sc://host:1")
     monkeypatch.setenv("SPRINGLINE_OPERATIONS", "mine.one, mine.two")
-    monkeypatch.setenv("SPRINGLINE_LANDING_DIR", "/somewhere")
+    monkeypatch.setenv("SPRINGLINE_LANDING_URI", "/somewhere")
     settings = JobSettings()
     assert settings.spark_remote == "sc://host:1"
     assert settings.operations == ("mine.one", "mine.two")
-    assert settings.landing_folder == Path("/somewhere")
-    monkeypatch.setenv("SPRINGLINE_LANDING_DIR", "")
-    assert JobSettings(home=tmp_path).landing_folder == tmp_path / "landing"
+    assert settings.landing_address == "/somewhere"
+    monkeypatch.setenv("SPRINGLINE_LANDING_URI", "")
+    assert JobSettings(home=tmp_path).landing_address == str(tmp_path / "landing")
 
 
 def test_an_unknown_mode_of_the_gate_is_refused() -> None:

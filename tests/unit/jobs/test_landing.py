@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
+from springline.persistence.settings import Settings
 from springline.spark_jobs.errors import JobUsageError, LandingError
-from springline.spark_jobs.landing import FLIGHTS, WEATHER, Landing, land, parse_days, write_manifest
+from springline.spark_jobs.landing import (
+    FLIGHTS,
+    WEATHER,
+    Landing,
+    LandingFile,
+    land,
+    landing_of,
+    parse_days,
+    write_manifest,
+)
+from springline.spark_jobs.parquet_io import spark_path
+from springline.spark_jobs.settings import JobSettings
 from tests.support.commands import printed
 
 DAY = date(2013, 1, 5)
@@ -23,7 +37,7 @@ Damage = Callable[[bytes], bytes]
 def landing_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the landing files of a day with flights and of one without."""
     folder = tmp_path_factory.mktemp("landing")
-    land([DAY, date(2014, 1, 1)], folder)
+    land([DAY, date(2014, 1, 1)], Landing(str(folder)))
     return folder
 
 
@@ -41,7 +55,7 @@ def without_last_lines(content: bytes) -> bytes:
 
 def landing_file(path: Path, columns: tuple[str, ...] = FLIGHTS.columns) -> Path:
     """Take a file of a day as a load does."""
-    return Landing(path.parent.parent).file(path.parent.name, path.name, columns=columns)
+    return Path(Landing(str(path.parent.parent)).file(path.parent.name, path.name, columns=columns))
 
 
 def test_a_day_has_the_flights_of_that_day_and_one_outside_2013_a_header_alone(landing_folder: Path) -> None:
@@ -59,18 +73,18 @@ def test_a_day_has_the_flights_of_that_day_and_one_outside_2013_a_header_alone(l
 def test_landing_a_day_again_repairs_what_was_damaged_and_changes_nothing_else(flights: Path) -> None:
     """The same content is left as it stands, its time included; a file and a manifest are written again."""
     before = flights.stat().st_mtime_ns
-    assert not any(one.is_new for one in land([DAY], flights.parent.parent))
+    assert not any(one.is_new for one in land([DAY], Landing(str(flights.parent.parent))))
     assert flights.stat().st_mtime_ns == before
     flights.write_text("spoilt")
     flights.with_name("weather.csv.manifest.json").write_text(json.dumps({"lines": 1, "size": 1, "xxh3_128": "x"}))
-    assert [one.is_new for one in land([DAY], flights.parent.parent)] == [True, True]
+    assert [one.is_new for one in land([DAY], Landing(str(flights.parent.parent)))] == [True, True]
     landing_file(flights)
     landing_file(flights.with_name("weather.csv"), WEATHER.columns)
 
 
 def test_copies_make_more_flights_each_with_its_own_number(tmp_path: Path) -> None:
     """A larger file of the same kind, for benchmarks; weather has one hour once."""
-    land([DAY], tmp_path, copies=3)
+    land([DAY], Landing(str(tmp_path)), copies=3)
     with (tmp_path / "2013-01-05" / "flights.csv").open() as file:
         keys = [(row["carrier"], row["flight"], row["origin"], row["time_hour"]) for row in csv.DictReader(file)]
     assert len(keys) == len(set(keys)) == 3 * 720
@@ -113,8 +127,8 @@ def test_who_says_so_takes_a_file_unchecked(flights: Path) -> None:
     """Cut at a line's end and without a manifest: only that it is there, below the folder, is checked."""
     flights.write_bytes(without_last_lines(flights.read_bytes()))
     flights.with_name("flights.csv.manifest.json").unlink()
-    landing = Landing(flights.parent.parent)
-    assert landing.unchecked_file("2013-01-05", "flights.csv") == flights
+    landing = Landing(str(flights.parent.parent))
+    assert landing.unchecked_file("2013-01-05", "flights.csv") == str(flights)
     for parts in (("2013-01-05", "none.csv"), ("..", "x", "flights.csv")):
         with pytest.raises(LandingError):
             landing.unchecked_file(*parts)
@@ -124,7 +138,7 @@ def test_who_says_so_takes_a_file_unchecked(flights: Path) -> None:
 def test_a_day_that_leads_out_of_the_landing_folder_is_not_looked_for(flights: Path, day: str) -> None:
     """Whatever asks for it."""
     with pytest.raises(LandingError, match="outside of the landing folder"):
-        Landing(flights.parent.parent).file(day, "flights.csv", columns=FLIGHTS.columns)
+        Landing(str(flights.parent.parent)).file(day, "flights.csv", columns=FLIGHTS.columns)
 
 
 @pytest.mark.parametrize("content", [b"", b"one", b"one\n", b"one\ntwo", b"\xff\x00\n\n"])
@@ -133,12 +147,12 @@ def test_a_file_of_any_kind_is_what_its_manifest_says_or_refused(tmp_path: Path,
     file = tmp_path / "day" / "any.bin"
     file.parent.mkdir()
     file.write_bytes(content)
-    write_manifest(file)
-    assert Landing(tmp_path).file("day", "any.bin") == file
+    write_manifest(LandingFile.at(str(file)))
+    assert Landing(str(tmp_path)).file("day", "any.bin") == str(file)
     for other in (content + b"\n", content[:-1] or b"x"):
         file.write_bytes(other)
         with pytest.raises(LandingError, match="checksum"):
-            Landing(tmp_path).file("day", "any.bin")
+            Landing(str(tmp_path)).file("day", "any.bin")
 
 
 @pytest.mark.parametrize(
@@ -155,7 +169,7 @@ def test_a_file_of_any_kind_is_what_its_manifest_says_or_refused(tmp_path: Path,
 def test_a_manifest_of_a_damaged_file_does_not_make_it_whole(flights: Path, damage: Damage, message: str) -> None:
     """The sender may have written the manifest after the damage."""
     flights.write_bytes(damage(flights.read_bytes()))
-    write_manifest(flights)
+    write_manifest(LandingFile.at(str(flights)))
     with pytest.raises(LandingError, match=message):
         landing_file(flights)
 
@@ -173,8 +187,8 @@ def test_a_record_is_not_a_line(tmp_path: Path, content: str) -> None:
     file = tmp_path / "day" / "sales.csv"
     file.parent.mkdir()
     file.write_bytes(content.encode())
-    write_manifest(file)
-    assert Landing(tmp_path).file("day", "sales.csv", columns=("drink", "note")) == file
+    write_manifest(LandingFile.at(str(file)))
+    assert Landing(str(tmp_path)).file("day", "sales.csv", columns=("drink", "note")) == str(file)
 
 
 def test_a_file_and_a_manifest_that_are_not_there_or_cannot_be_read_are_reported(flights: Path) -> None:
@@ -186,7 +200,7 @@ def test_a_file_and_a_manifest_that_are_not_there_or_cannot_be_read_are_reported
     with pytest.raises(LandingError, match="springline landing generate --days 2013-01-05"):
         landing_file(flights)
     with pytest.raises(LandingError, match="no such file"):
-        write_manifest(flights)
+        write_manifest(LandingFile.at(str(flights)))
 
 
 def test_days_are_read_alone_in_a_row_and_in_a_list() -> None:
@@ -216,3 +230,88 @@ def test_a_link_that_leads_out_of_the_landing_folder_is_not_looked_into(
     with pytest.raises(LandingError, match="outside of the landing folder") as refused:
         landing_file(flights)
     assert "hunter2" not in str(refused.value)
+
+
+# ---- in other file systems
+
+
+@pytest.fixture
+def in_memory(flights: Path) -> Iterator[tuple[Landing, MemoryFileSystem]]:
+    """The day's files in a file system of fsspec that is no folder."""
+    filesystem = MemoryFileSystem()
+    filesystem.put(f"{flights.parent}/", "/landing/2013-01-05/", recursive=True)
+    yield Landing("memory://landing"), filesystem
+    filesystem.rm("/landing", recursive=True)
+
+
+def test_a_file_that_fsspec_opens_is_checked_like_one_of_a_folder(in_memory: tuple[Landing, MemoryFileSystem]) -> None:
+    """What is returned is its URI."""
+    landing, filesystem = in_memory
+    uri = "memory://landing/2013-01-05/flights.csv"
+    assert landing.file("2013-01-05", "flights.csv", columns=FLIGHTS.columns) == uri
+    content = filesystem.cat_file("/landing/2013-01-05/flights.csv")
+    filesystem.pipe_file("/landing/2013-01-05/flights.csv", content[:-100])
+    with pytest.raises(LandingError, match=f"{uri}: truncated file: 72. lines"):
+        landing.file("2013-01-05", "flights.csv", columns=FLIGHTS.columns)
+    with pytest.raises(LandingError, match="wrong columns"):
+        landing.file("2013-01-05", "flights.csv", columns=WEATHER.columns)
+    filesystem.rm("/landing/2013-01-05/flights.csv.manifest.json")
+    with pytest.raises(LandingError, match="no manifest"):
+        landing.file("2013-01-05", "flights.csv", columns=FLIGHTS.columns)
+    with pytest.raises(LandingError, match="no such landing file"):
+        landing.file("2013-01-06", "flights.csv")
+    with pytest.raises(LandingError, match="outside of the landing folder"):
+        landing.file("..", "x")
+    (new, _) = land([DAY], landing)
+    assert new.is_new and new.path == uri
+    assert landing.file("2013-01-05", "flights.csv", columns=FLIGHTS.columns) == uri
+
+
+@pytest.mark.parametrize("step", ["open", "isfile", "cat_file"])
+def test_whatever_a_file_system_raises_is_an_error_of_the_file(
+    in_memory: tuple[Landing, MemoryFileSystem], monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Which a task tries again, with the reason, and without the secrets in it."""
+    landing, _ = in_memory
+
+    def fail(*_: object, **__: object) -> None:
+        raise TimeoutError("https://user:hunter2@store does not answer")
+
+    monkeypatch.setattr(MemoryFileSystem, step, fail)
+    with pytest.raises(LandingError, match=r"2013-01-05/flights.csv.*cannot be read or written now: Timeout") as caught:
+        landing.file("2013-01-05", "flights.csv")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_file_is_read_once(flights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apart from its first line."""
+    reads: list[int] = []
+
+    class Counting(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            reads.append(len(content := super().read(size)))
+            return content
+
+    monkeypatch.setattr(LandingFile, "open", lambda file: Counting(flights.read_bytes()))
+    landing_file(flights)
+    assert sum(reads) == len(flights.read_bytes())
+
+
+def test_an_unknown_file_system_is_named() -> None:
+    """With what is wrong."""
+    with pytest.raises(LandingError, match="nosuch://landing: it cannot be opened"):
+        Landing("nosuch://landing").file("a", "b")
+
+
+def test_a_bucket_is_reached_by_spark_with_the_options_of_the_landing_files(tmp_path: Path) -> None:
+    """Those of the under-store unless it has its own; for its bucket alone, since the under-store may be elsewhere."""
+    platform = Settings(home=tmp_path, under_uri="s3://under?endpoint_url=http://a:1", under_options={"key": "k"})
+    jobs = JobSettings(home=tmp_path, landing_uri="s3://raw/landing/")
+    landing = landing_of(jobs, platform)
+    assert (landing.address, landing.options) == ("s3://raw/landing", {"endpoint_url": "http://a:1", "key": "k"})
+    assert landing.hadoop_conf["fs.s3a.bucket.raw.endpoint"] == "http://a:1"
+    own = JobSettings(home=tmp_path, landing_uri="s3://raw", landing_options={"region": "eu-west-1"})
+    assert landing_of(own, platform).options == {"region": "eu-west-1"}
+    assert landing_of(JobSettings(home=tmp_path), platform) == Landing(str(tmp_path / "landing"))
+    assert "'k'" not in repr(landing)
+    assert spark_path("s3://raw/landing/a[1].csv") == "s3a://raw/landing/a\\[1\\].csv"
