@@ -114,7 +114,8 @@ class Settings(ProfiledSettings):
     )
     table_options: SecretObject = Field({}, description="Options with which Delta tables are opened, as a JSON object")
     hdfs_http: str = Field(
-        "", description="WebHDFS addresses, separated by `;` for several NameNodes; empty: http://HOST:9870"
+        "",
+        description="WebHDFS addresses, for checksums; separated by `;` for several NameNodes; empty: http://HOST:9870",
     )
     hdfs_user: str = Field("", description="HDFS user; empty: the user of this process")
     hdfs_token: SecretStr = Field(SecretStr(""), description="Delegation token for WebHDFS, instead of a user")

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import requests
-from hdfs import InsecureClient
 
 from springline.persistence.backends.alluxio_proxy import AlluxioProxy, Options, ProxyUpload
-from springline.persistence.backends.hdfs_bytes import HdfsBytes
+from springline.persistence.backends.hdfs_filesystem import HdfsFileSystem, HdfsUpload
 from springline.services.registry import make_servers
 from springline.services.scratch_home import scratch_settings
 from springline.services.server import Server
@@ -83,7 +82,8 @@ class Cluster:
         proxy = AlluxioProxy(self.proxy, server=self.alluxio)
         options = Options({"writeType": "CACHE_THROUGH", "recursive": True})
         started_at = time.monotonic()
-        _fill(HdfsBytes(self.hdfs).create("/measured/direct"), size)
+        filesystem = HdfsFileSystem(self.hdfs)
+        _fill(HdfsUpload(filesystem, "/measured/direct", filesystem.client.create("/measured/direct")), size)
         between = time.monotonic()
         _fill(ProxyUpload(proxy, "/measured/through", proxy.create_file("/measured/through", options)), size)
         ended = time.monotonic()
@@ -94,7 +94,7 @@ class Cluster:
         """Remove a folder from Alluxio and from HDFS."""
         options = {"recursive": True}
         requests.post(f"{self.proxy}/api/v1/paths//{folder.strip('/')}/delete", json=options, timeout=60)
-        InsecureClient(self.web).delete(f"/{folder.strip('/')}", recursive=True)
+        HdfsFileSystem(self.hdfs).client.delete(f"/{folder.strip('/')}", True)
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def cluster(*, link: float, memory: int) -> Iterator[Cluster]:
             leaving.callback(supervisor.down, name, 5)
         (hdfs,) = make_servers(["hdfs"], settings)
         supervisor.up([_limited(hdfs, home / "limited", link)], PATIENCE)
-        InsecureClient(f"http://127.0.0.1:{settings.hdfs_http_port}").makedirs("/alluxio")
+        HdfsFileSystem(f"hdfs://127.0.0.1:{settings.hdfs_port}").makedirs("/alluxio")
         supervisor.up(make_servers(["alluxio"], settings), PATIENCE)
         yield Cluster(settings, supervisor)
 

@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import requests
 
 from benchmarks.report import Report
 from springline.persistence.backends.alluxio import AlluxioBackend
-from springline.persistence.backends.hdfs import HdfsBackend
+from springline.persistence.backends.hdfs import HdfsStore
 from springline.persistence.backends.registry import open_backend
 from springline.persistence.backends.upload import Upload
 from springline.persistence.settings import Settings
@@ -66,12 +67,12 @@ def run(size: str) -> Report:
 
 
 def _ways(
-    settings: ServiceSettings, hdfs: HdfsBackend, alluxio: AlluxioBackend, chunk: bytes, chunks: int
+    settings: ServiceSettings, hdfs: HdfsStore, alluxio: AlluxioBackend, chunk: bytes, chunks: int
 ) -> dict[str, Callable[[], object]]:
-    path = f"{hdfs.uri('x').partition(hdfs.server)[2]}/web.bin"
+    path = f"{urlsplit(hdfs.uri('x')).path}/web.bin"
     web = f"http://127.0.0.1:{settings.hdfs_http_port}/webhdfs/v1{path}"
 
-    def send(backend: HdfsBackend | AlluxioBackend) -> None:
+    def send(backend: HdfsStore | AlluxioBackend) -> None:
         with backend.create("x", "own.bin", chunks * _CHUNK) as out:
             for _ in range(chunks):
                 out.write(chunk)
@@ -100,7 +101,7 @@ def _ways(
 
 
 @contextmanager
-def _servers() -> Iterator[tuple[ServiceSettings, HdfsBackend, AlluxioBackend]]:
+def _servers() -> Iterator[tuple[ServiceSettings, HdfsStore, AlluxioBackend]]:
     """HDFS and Alluxio in a home of their own, ended with the measurement, and a folder in each."""
     home = Path(tempfile.mkdtemp(prefix="springline-bench-", dir="/tmp"))
     settings = scratch_settings(home)
@@ -115,7 +116,7 @@ def _servers() -> Iterator[tuple[ServiceSettings, HdfsBackend, AlluxioBackend]]:
         )
         under = open_backend(f"hdfs://127.0.0.1:{settings.hdfs_port}/bench", "under", stores)
         cache = open_backend(f"alluxio://127.0.0.1:{settings.alluxio_port}/bench", "cache", stores)
-        assert isinstance(under, HdfsBackend) and isinstance(cache, AlluxioBackend)
+        assert isinstance(under, HdfsStore) and isinstance(cache, AlluxioBackend)
         yield settings, under, cache
     finally:
         for name in ("alluxio", "hdfs"):

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from errno import EDQUOT, ENOENT, ENOSPC
 from functools import cache
 from hashlib import md5
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 import fsspec
 from fsspec import AbstractFileSystem
@@ -69,7 +69,7 @@ class FsspecStore(ListedBackend, UnderStore):
         self._open_filesystem = cache(lambda process: open_filesystem())  # its threads do not outlive a fork
         self._link = link
         self._capacity = Capacity(self._uri, capacity, self._used_bytes)
-        self._sent_hashes: dict[str, UploadHash] = {}  # of files that were sent and not compared yet, by path
+        self._sent_hashes: dict[str, SentHash] = {}  # of files that were sent and not compared yet, by path
         self._mark = RootMark(self._uri, self._has_mark, lambda: self._put(MARK_NAME, b""), in_use)
 
     @property
@@ -124,12 +124,11 @@ class FsspecStore(ListedBackend, UnderStore):
     def create(self, location: str, name: str, size: int) -> BinaryIO:
         path = self._path(location, name)
         self._capacity.reserve(name, size)
-        part_bytes = max(PART_BYTES, -(-size // _MAX_PARTS))
         with self.asking(path):
             if self.has_folders:
                 self.filesystem.makedirs(self._full(path.rpartition("/")[0]), exist_ok=True)
-            file = self.filesystem.open(self._full(path), "wb", block_size=part_bytes)
-        sent_hash = self._sent_hashes[path] = UploadHash(part_bytes)
+            file, sent_hash = self._open_for_writing(path, size)
+        self._sent_hashes[path] = sent_hash
         return cast(BinaryIO, _FsspecWriter(self, path, file, self._link, sent_hash))
 
     def publish(self, location: str, manifest: bytes) -> None:
@@ -165,6 +164,11 @@ class FsspecStore(ListedBackend, UnderStore):
 
     # ---- what a kind of file system may do better
 
+    def _open_for_writing(self, path: str, size: int) -> tuple[Any, SentHash]:
+        """Open a new file, and what computes the hash that the file system reports of it."""
+        part_bytes = max(PART_BYTES, -(-size // _MAX_PARTS))
+        return self.filesystem.open(self._full(path), "wb", block_size=part_bytes), UploadHash(part_bytes)
+
     def _find(self, path: str) -> Mapping[str, Mapping[str, Any]]:
         """Return what the file system knows of every file below a path but manifests, by the name below it."""
         top = self._full(path)
@@ -195,9 +199,14 @@ class FsspecStore(ListedBackend, UnderStore):
         """Write one small file, so that a reader finds it whole or not at all."""
         partial = f"{path}.{uuid.uuid4().hex}"
         with self.translating(path):
-            self.filesystem.makedirs(self._full(path).rpartition("/")[0], exist_ok=True)
+            if self.has_folders:
+                self.filesystem.makedirs(self._full(path).rpartition("/")[0], exist_ok=True)
             self.filesystem.pipe_file(self._full(partial), content)
-            self.filesystem.mv(self._full(partial), self._full(path))
+            self._replace(self._full(partial), self._full(path))
+
+    def _replace(self, partial: str, path: str) -> None:
+        """Rename a file, in the place of one that is there."""
+        self.filesystem.mv(partial, path)
 
     # ---- names
 
@@ -294,6 +303,16 @@ class FsspecStore(ListedBackend, UnderStore):
             return 0
 
 
+class SentHash(Protocol):
+    """Computes a hash of a file while it is sent, to be compared with what its file system reports."""
+
+    def update(self, chunk: bytes) -> None:
+        """Add the next bytes."""
+
+    def matches(self, info: Mapping[str, Any]) -> bool:
+        """Whether the file system reports the same hash; False if it reports none of this kind."""
+
+
 class UploadHash:
     """The MD5 of a file, and of its parts of `part_bytes`, while it is sent."""
 
@@ -335,7 +354,7 @@ class UploadHash:
 class _FsspecWriter:
     """A file that is being written over a link; it exists when it is closed without an error."""
 
-    def __init__(self, store: FsspecStore, path: str, file: Any, link: Link | None, sent_hash: UploadHash) -> None:
+    def __init__(self, store: FsspecStore, path: str, file: Any, link: Link | None, sent_hash: SentHash) -> None:
         self._store = store
         self._path = path
         self._file = file

@@ -42,7 +42,9 @@ class HdfsChecksum:
         self._unhashed = bytes(data[offset:])
 
     def matches(self, file_checksum: Mapping[str, Any]) -> bool:
-        """Whether HDFS reports the same checksum; False if it is of another kind. May be called only once."""
+        """Whether HDFS reports the same checksum; False if it reports none of this kind. May be called only once."""
+        if "algorithm" not in file_checksum:
+            return False
         if self._unhashed:
             self._add_chunks(memoryview(self._unhashed))
         if self._unhashed or self._block_remaining < self._block:

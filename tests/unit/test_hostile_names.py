@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import unicodedata
 from collections.abc import Callable
@@ -14,12 +15,11 @@ import requests
 
 from springline.persistence.backends.alluxio import AlluxioBackend
 from springline.persistence.backends.alluxio_proxy import AlluxioProxy
-from springline.persistence.backends.hdfs import HdfsBackend
-from springline.persistence.backends.hdfs_bytes import HdfsBytes
+from springline.persistence.backends.hdfs import HdfsStore
+from springline.persistence.backends.hdfs_filesystem import HdfsFileSystem, WebHdfs
 from springline.persistence.backends.local import LocalBackend
 from springline.persistence.backends.spec import Backend, UnderStore
-from springline.persistence.backends.webhdfs import WebHdfs
-from springline.persistence.errors import InvalidPathError, UnknownDatasetError
+from springline.persistence.errors import InvalidPathError, StorageUnavailableError, UnknownDatasetError
 from springline.persistence.explain import find_dataset
 from springline.persistence.model.dataset import Origin, Ref, Strategy, validate_path
 from springline.persistence.model.invisible_characters import find_invisible
@@ -183,10 +183,19 @@ def urls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return addresses
 
 
-def hdfs() -> HdfsBackend:
+class UnaskedFileSystem(HdfsFileSystem):
+    """HDFS whose NameNode is not asked."""
+
+    def run_step(self, path: str, action: Callable[[], Any], **_: Any) -> Any:
+        raise AskedError(path)
+
+
+def hdfs() -> HdfsStore:
     """A store whose NameNode is not asked."""
-    web = WebHdfs("http://host:9870", server="hdfs://host:8020", user="ann")
-    return HdfsBackend("hdfs://host:8020/springline", web, HdfsBytes("hdfs://host:8020"))
+    filesystem = UnaskedFileSystem("hdfs://host:8020")
+    return HdfsStore(
+        "hdfs://host:8020/springline", lambda: (filesystem, "/springline"), web=WebHdfs("http://host:9870")
+    )
 
 
 def alluxio() -> AlluxioBackend:
@@ -196,23 +205,34 @@ def alluxio() -> AlluxioBackend:
 
 
 @pytest.mark.parametrize(
-    ("store", "host", "path", "query"),
+    ("ask", "host", "path", "query"),
     [
-        (hdfs, "host:9870", "/webhdfs/v1/springline/{}", ["op", "user.name"]),
-        (alluxio, "host:39999", "/api/v1/paths//springline/{}/get-status", [""]),
+        (
+            lambda name: WebHdfs("http://host:9870", user="ann").file_checksum(f"/springline/{name}"),
+            "host:9870", "/webhdfs/v1/springline/{}", ["op", "user.name"],
+        ),
+        (lambda name: alluxio().exists(name), "host:39999", "/api/v1/paths//springline/{}/get-status", [""]),
     ],
-)
+    ids=["hdfs", "alluxio"],
+)  # fmt: skip
 @pytest.mark.parametrize("name", WELL)
 def test_a_server_is_asked_for_the_name_as_it_stands(
-    store: Callable[[], Backend], host: str, path: str, query: list[str], name: str, urls: list[str]
+    ask: Callable[[str], object], host: str, path: str, query: list[str], name: str, urls: list[str]
 ) -> None:
     """Not for another path, another host or another action."""
     with pytest.raises(AskedError):
-        store().exists(name)
+        ask(name)
     (asked,) = (urlsplit(url) for url in urls)
     assert (asked.scheme, asked.netloc, asked.fragment) == ("http", host, "")
     assert unquote(asked.path) == path.format(name)
     assert sorted(part.partition("=")[0] for part in asked.query.split("&")) == query
+
+
+@pytest.mark.parametrize("name", WELL)
+def test_a_name_node_is_asked_for_the_name_as_it_stands(name: str) -> None:
+    """Whatever an address would make of it."""
+    with pytest.raises(StorageUnavailableError, match=re.escape(f"AskedError: /springline/{name}")):
+        hdfs().exists(name)
 
 
 @pytest.mark.parametrize("store", ["local", "hdfs", "alluxio"])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import xxhash
 
+from springline.persistence.backends import hdfs_filesystem
 from springline.persistence.explain import explain
 from springline.persistence.model.dataset import Dataset, Strategy
 from springline.persistence.model.manifest import File, Manifest
@@ -147,7 +148,7 @@ def test_a_namenode_killed_during_persisting_is_waited_for(platform: Platform, h
     in_the_middle(platform, lambda: hdfs.kill("namenode"))
     summary = platform.persister.drain()
     assert summary.persisted == 0 and summary.remaining == len(datasets) - 1
-    waits_for(platform, "is HDFS running?")
+    waits_for(platform, "HDFS does not answer")
     assert digests_now(platform) == digests_without_faults()
     threading.Thread(target=hdfs.restart_stopped).start()
     goes_on_by_itself(platform)
@@ -170,10 +171,10 @@ def test_an_hdfs_that_does_not_answer_is_waited_for(
 ) -> None:
     """A NameNode that hangs is abandoned after a time-out, retried, and reached when it answers again."""
     ran(platform, tmp_path)
-    monkeypatch.setattr(platform.under._web, "_timeout", 1)  # type: ignore[attr-defined]
+    monkeypatch.setattr(hdfs_filesystem, "_ASK_TIMEOUT", 1)
     with hdfs.cut_off("namenode"):
         assert platform.persister.drain().persisted == 0
-        waits_for(platform, "does not answer")
+        waits_for(platform, "no answer in 1 s")
     monkeypatch.undo()
     end_pauses(platform)
     goes_on_by_itself(platform)

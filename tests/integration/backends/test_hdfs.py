@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import pytest
 
-from springline.persistence.backends.hdfs import HdfsBackend
+from springline.persistence.backends.hdfs import HdfsStore
 from springline.persistence.backends.registry import open_backend
 from springline.persistence.backends.root_mark import MARK_NAME
 from springline.persistence.backends.spec import Backend
@@ -22,7 +22,7 @@ from springline.testing.under_store_suite import UnderStoreSuite
 from tests.support.servers.hdfs_admin import dfsadmin, safe_mode
 from tests.support.servers.servers import Running
 
-Open = Callable[..., HdfsBackend]
+Open = Callable[..., HdfsStore]
 
 
 class TestHdfs(UnderStoreSuite):

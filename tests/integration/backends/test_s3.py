@@ -196,7 +196,7 @@ def test_a_server_that_is_busy_is_asked_again_within_the_budget_and_no_longer(
     store = open_s3(endpoint=proxy.address)
     proxy.answer_with(503, seconds=1.0)
     send(store, "a/@1-1", "part.txt", b"abc")
-    assert store.filesystem.requests["retry"] >= 2 and read_contents(store, "a/@1-1") == {"part.txt": b"abc"}
+    assert store.filesystem.requests["retry"] >= 1 and read_contents(store, "a/@1-1") == {"part.txt": b"abc"}
     proxy.answer_with(503, seconds=60.0)
     began = time.monotonic()
     with pytest.raises(StorageUnavailableError, match="does not answer, or refuses"):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from springline.persistence.backends.hdfs_bytes import HdfsBytes
+from springline.persistence.backends.hdfs_filesystem import HdfsFileSystem
 from springline.persistence.platform import Platform
 
 
@@ -43,7 +43,7 @@ def counted_calls(platform: Platform) -> Iterator[Counter[str]]:
             for name, owner, method in (
                 ("requests", http.client.HTTPConnection, "putrequest"),
                 ("connections", http.client.HTTPConnection, "connect"),
-                ("steps", HdfsBytes, "run_step"),
+                ("steps", HdfsFileSystem, "run_step"),
             ):
                 patch.setattr(owner, method, counting(name, getattr(owner, method)))
             yield calls

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pytest
 
 from springline.persistence.backends.alluxio import AlluxioBackend
-from springline.persistence.backends.hdfs import HdfsBackend
+from springline.persistence.backends.hdfs import HdfsStore
 from springline.persistence.backends.local import LocalBackend
 from springline.persistence.backends.registry import Role, open_backend
 from springline.persistence.errors import UsageError
@@ -18,8 +18,8 @@ from springline.persistence.settings import Settings
 @pytest.mark.parametrize(
     ("uri", "role", "kind"),
     [
-        ("hdfs://127.0.0.1:1/springline", "under", HdfsBackend),
-        ("hdfs://nameservice/spring%23line/", "under", HdfsBackend),
+        ("hdfs://127.0.0.1:1/springline", "under", HdfsStore),
+        ("hdfs://nameservice/spring%23line/", "under", HdfsStore),
         ("alluxio://127.0.0.1:1/springline", "cache", AlluxioBackend),
     ],
 )
@@ -86,8 +86,8 @@ def test_users_tokens_and_certificates_are_handed_on(
     )  # type: ignore[arg-type]
     under = open_backend("hdfs://127.0.0.1:1/springline", "under", settings_of_stores)
     cache = open_backend("alluxio://127.0.0.1:1/springline", "cache", settings_of_stores)
-    assert isinstance(under, HdfsBackend) and isinstance(cache, AlluxioBackend)
-    assert (under._web._session.params, under._web._session.verify) == (parameters, "/etc/own.pem")
+    assert isinstance(under, HdfsStore) and isinstance(cache, AlluxioBackend)
+    assert (under._web._params, under._web._verify) == (parameters, "/etc/own.pem")
     assert [(proxy.url, proxy.session.verify) for proxy in cache._proxies] == [
         ("https://a:1", "/etc/own.pem"),
         ("https://b:1", "/etc/own.pem"),

@@ -6,7 +6,7 @@ import pytest
 from alluxio import exceptions
 
 from springline.persistence.backends.alluxio_proxy import AlluxioFileStatus, Block, Worker, translate_alluxio_error
-from springline.persistence.backends.webhdfs import translate_hdfs_error
+from springline.persistence.backends.hdfs_filesystem import translate_hdfs_error
 from springline.persistence.errors import StorageFullError, StorageUnavailableError
 
 WHERE = "hdfs://host:8020/springline/a"
