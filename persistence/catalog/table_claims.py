@@ -14,6 +14,7 @@ from springline.persistence.catalog.schema import db_now, generation, table_writ
 from springline.persistence.model.dataset import Ref
 from springline.persistence.text.redaction import redact_secrets
 
+_PAGE_SIZE = 100
 _PAUSE_SECONDS = 5.0
 _MAX_PAUSE_SECONDS = 600.0
 _MAX_DOUBLINGS = 20
@@ -60,9 +61,14 @@ class TableClaims:
             ),
         )
         query = _pending(table, like).where(is_free).order_by(generation.c.persisted_at, generation.c.id)
-        with self._catalog.read_transaction() as connection:
-            rows = connection.execute(query).all()
-        return (Ref(row.path, row.generation) for row in rows if covers(row.path))
+        offset = 0
+        while True:
+            with self._catalog.read_transaction() as connection:
+                rows = connection.execute(query.limit(_PAGE_SIZE).offset(offset)).all()
+            yield from (Ref(row.path, row.generation) for row in rows if covers(row.path))
+            if len(rows) < _PAGE_SIZE:
+                return
+            offset += _PAGE_SIZE
 
     def status(self, table: str, like: str, covers: Callable[[str], bool]) -> TableStatus:
         """Return how far the datasets of a table are in it."""

@@ -68,14 +68,15 @@ def persist(
                 platform.persister.sleep(1.0)
             summary = platform.persister.drain(timeout=float("inf"), on_outcome=report_outcome)
     not_in_tables = sum(bool(outcome.error) for outcome in tables)
+    written = len(tables) - not_in_tables
     if as_json:
-        written = len(tables) - not_in_tables
         print_json(
             {"persisted": summary.persisted, "remaining": summary.remaining,
              "in_tables": written, "not_in_tables": not_in_tables}
         )  # fmt: skip
     else:
-        logger.info("%s persisted, %s remaining", summary.persisted, summary.remaining)
+        in_tables = f", {written} put into tables" if platform.table_writer.targets else ""
+        logger.info("%s persisted, %s remaining%s", summary.persisted, summary.remaining, in_tables)
     if summary.remaining or not_in_tables:
         raise typer.Exit(EXIT_CONDITION_FAILED)
 

@@ -25,6 +25,7 @@ from springline.persistence.lakehouse.targets import TableTarget
 from springline.persistence.model.dataset import Dataset, Ref
 from springline.persistence.model.table_uri import at_version
 from springline.persistence.settings import Settings
+from springline.persistence.text.redaction import redact_secrets
 
 logger = logging.getLogger("springline.tables")
 
@@ -94,22 +95,22 @@ class TableWriter:
         interval = self.claims.lease_seconds / 3
         versions: list[str] = []
         errors: list[str] = []
-        with (
-            renewal(lambda: self.claims.renew(lease), interval, f"table lease {lease.ref}"),
-            self.catalog.hold_for_reading(lease.ref, self.reader_seconds, counts_as_read=False) as dataset,
-        ):
-            try:
+        try:
+            with (
+                renewal(lambda: self.claims.renew(lease), interval, f"table lease {lease.ref}"),
+                self.catalog.hold_for_reading(lease.ref, self.reader_seconds, counts_as_read=False) as dataset,
+            ):
                 self._write(dataset, target, versions, errors)
-            except CatalogUnavailableError:
-                raise
-            except Exception as failure:  # whatever a store raises fails this generation only
-                errors.append(describe_error(failure))
-        error = "; ".join(errors)
+        except CatalogUnavailableError:
+            raise
+        except Exception as failure:  # whatever a store raises fails this generation only
+            errors.append(describe_error(failure))
+        error = redact_secrets("; ".join(errors))
         if error:
             logger.warning("%s is not in its table yet: %s", lease.ref, error)
             self.claims.release(lease, error)
         elif self.claims.complete(lease, ", ".join(versions)):
-            reason = f"in {', '.join(versions)}" if versions else f"no rows for {target.uri}"
+            reason = ", ".join(versions) or f"no rows for {target.uri}"
             self.catalog.amend(lease.ref, event="in_table", reason=reason)
         return TableOutcome(lease.ref, tuple(versions), self.clock() - started_at, error)
 
@@ -128,8 +129,8 @@ class TableWriter:
             try:
                 rows = GenerationRows(dataset, backend, location, part.names or names, part.fields)
                 entry = TableEntry.of(dataset, part.fields, is_partitioned=part.is_partitioned)
-                version = open_table(part.uri, self.settings).replace(entry, rows.reader)
-                versions.append(at_version(part.uri, version))
+                uri = part.uri
+                versions.append(at_version(uri, open_table(uri, self.settings).replace(entry, rows.reader)))
             except Exception as failure:
                 errors.append(describe_error((rows and rows.error) or failure))
 

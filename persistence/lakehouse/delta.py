@@ -7,15 +7,16 @@ version is the generation's number, so a table knows each dataset's newest gener
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.exceptions import DeltaError, DeltaProtocolError, TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from springline.persistence.lakehouse.rows import fit_rows
+from springline.persistence.errors import UsageError
+from springline.persistence.lakehouse.rows import fit_rows, simplify
 from springline.persistence.lakehouse.table import (
     LakehouseTable,
     TableEntry,
@@ -25,6 +26,7 @@ from springline.persistence.lakehouse.table import (
 )
 from springline.persistence.settings import Settings
 
+_PLAIN_FEATURES = {"timestampNtz"}  # of readers, that Arrow has
 _HISTORY = 20  # commits among which that of a generation is looked for
 _S3_OPTIONS = {
     "endpoint_url": "AWS_ENDPOINT_URL", "key": "AWS_ACCESS_KEY_ID", "secret": "AWS_SECRET_ACCESS_KEY",
@@ -69,10 +71,12 @@ class Delta(LakehouseTable):
 
     def replace(self, entry: TableEntry, rows: pa.RecordBatchReader) -> str:
         table = self._open()
+        refusals: list[UsageError] = []
         if table is not None:
             if (newest := table.transaction_version(entry.path)) is not None and newest >= entry.number:
                 return self._version_of(table, entry)
-            rows = fit_rows(rows, pa.schema(table.schema().to_arrow()), f"the table delta:{self.uri}")
+            columns = pa.schema(table.schema().to_arrow())
+            rows = fit_rows(rows, columns, f"the table delta:{self.uri}", refusals.append)
         commit = CommitProperties(
             custom_metadata={"springline.dataset": str(entry.ref), "springline.number": str(entry.number)},
             app_transactions=[Transaction(entry.path, entry.number)],
@@ -84,14 +88,17 @@ class Delta(LakehouseTable):
                 commit_properties=commit,
             )  # fmt: skip
         else:
-            write_deltalake(
-                table,
-                rows,
-                mode="overwrite",
-                predicate=_predicate(entry),
-                schema_mode="merge",
-                commit_properties=commit,
-            )
+            has_new_columns = len(rows.schema) > len(table.schema().fields)
+            try:
+                write_deltalake(
+                    table, rows, mode="overwrite", predicate=_predicate(entry),
+                    schema_mode="merge" if has_new_columns else None,
+                    commit_properties=commit,
+                )  # fmt: skip
+            except DeltaError as error:
+                if refusals:
+                    raise refusals[0] from error
+                raise
         return self._version_of(DeltaTable(self.uri, storage_options=self._options), entry)
 
     def snapshot(self, version: str) -> TableSnapshot:
@@ -104,13 +111,12 @@ class Delta(LakehouseTable):
             raise FileNotFoundError(
                 f"delta:{self.uri} has no version {version} that can be read; the newest one is {newest}"
             ) from error
-        try:
-            data = table.to_pyarrow_dataset()
-        except DeltaProtocolError:  # deletion vectors, column mapping: read by the library, by one task
-            schema = pa.schema(table.schema().to_arrow())
-            return TableSnapshot(schema, (_WholeTable(self.uri, int(version), self._options),))
+        if not _is_read_by_arrow(table):  # by the library's own engine, in one task
+            schema = simplify(pa.schema(table.schema().to_arrow()))
+            return TableSnapshot(schema, (_WholeTable(self.uri, int(version), self._options, schema),))
+        data = table.to_pyarrow_dataset()
         fragments = sorted(data.get_fragments(), key=lambda fragment: str(fragment.path))
-        return TableSnapshot(data.schema, tuple(_FileSplit(fragment, data.schema) for fragment in fragments))
+        return TableSnapshot(simplify(data.schema), tuple(_FileSplit(fragment, data.schema) for fragment in fragments))
 
     def _open(self) -> DeltaTable | None:
         try:
@@ -133,18 +139,29 @@ class _FileSplit(TableSplit):
     schema: pa.Schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        yield from self.fragment.to_batches(schema=self.schema)
+        schema = simplify(self.schema)
+        for batch in self.fragment.to_batches(schema=self.schema):
+            yield batch.cast(schema)
 
 
 @dataclass(frozen=True)
 class _WholeTable(TableSplit):
     uri: str
     version: int
-    options: dict[str, str]
+    options: dict[str, str] = field(repr=False)
+    schema: pa.Schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         table = DeltaTable(self.uri, version=self.version, storage_options=self.options)
-        yield from pa.RecordBatchReader.from_stream(table.scan())
+        for batch in pa.RecordBatchReader.from_stream(table.scan(columns=self.schema.names)):
+            yield batch.cast(self.schema)
+
+
+def _is_read_by_arrow(table: DeltaTable) -> bool:
+    """Whether the files have the rows of the table as they are: no deletion vectors, columns named as in the table."""
+    protocol = table.protocol()
+    features = set(protocol.reader_features or ())
+    return protocol.min_reader_version == 1 or (protocol.min_reader_version >= 3 and features <= _PLAIN_FEATURES)
 
 
 def _predicate(entry: TableEntry) -> str | None:

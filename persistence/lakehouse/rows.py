@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -75,10 +75,16 @@ class GenerationRows:
         return pa.RecordBatch.from_arrays([*columns, *texts], schema=self._schema)
 
 
-def fit_rows(rows: pa.RecordBatchReader, columns: pa.Schema, where: str) -> pa.RecordBatchReader:
+def fit_rows(
+    rows: pa.RecordBatchReader,
+    columns: pa.Schema,
+    where: str,
+    on_error: Callable[[UsageError], object] = lambda error: None,
+) -> pa.RecordBatchReader:
     """Return rows with the columns of a table, in its order and of its types, and then those that it lacks.
 
-    Columns that the rows lack are NULL. Raises `UsageError` if a column has another type in the table.
+    Columns that the rows lack are NULL. `on_error` gets what is raised while the rows are read, since the library that
+    reads them may hide it. Raises `UsageError` if a column has another type in the table.
     """
     by_name = {name.casefold(): index for index, name in enumerate(rows.schema.names)}
     existing = {name.casefold() for name in columns.names}
@@ -90,17 +96,19 @@ def fit_rows(rows: pa.RecordBatchReader, columns: pa.Schema, where: str) -> pa.R
                 "change the type in the operation, or in the table with a tool of its format"
             )
     added = [column for column in rows.schema if column.name.casefold() not in existing]
-    full = pa.schema([*(pa.field(column.name, column.type) for column in columns), *added])
+    full = pa.schema([*(pa.field(column.name, column.type, column.nullable) for column in columns), *added])
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in rows:
             arrays = []
             for column in full:
                 index = by_name.get(column.name.casefold())
-                missing = index is None
-                arrays.append(
-                    pa.nulls(batch.num_rows, column.type) if missing else _cast(batch.column(index), column.type)
-                )
+                array = pa.nulls(batch.num_rows, column.type) if index is None else batch.column(index)
+                if array.null_count and not column.nullable:
+                    error = UsageError(f"{where} takes no NULL in the column {column.name!r}, and the rows have some")
+                    on_error(error)
+                    raise error
+                arrays.append(_cast(array, column.type))
             yield pa.RecordBatch.from_arrays(arrays, schema=full)
 
     return pa.RecordBatchReader.from_batches(full, batches())

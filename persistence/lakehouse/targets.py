@@ -23,16 +23,29 @@ class TablePart:
     """The rows of one generation that go into one table.
 
     Args:
-        uri: of the table.
+        template: the URI of the table, with fields.
+        values: of these fields.
         names: the files that have the rows; None: all files of the generation.
         fields: values by column that the table has in addition.
         is_partitioned: whether a table that is created is to be partitioned by them.
     """
 
-    uri: str
+    template: str
+    values: Mapping[str, str]
     names: Sequence[str] | None
     fields: Mapping[str, str]
     is_partitioned: bool
+
+    @property
+    def uri(self) -> str:
+        """The URI of the table; raises `UsageError` if a value would lead elsewhere."""
+        for name in _fields_of(self.template):
+            if not _NAME.fullmatch(self.values[name]):
+                raise UsageError(
+                    f"{name} {self.values[name]!r}: a table is named by letters, digits, _ and - only; give it another "
+                    f"name, or leave {{{name}}} out of {self.template!r}"
+                )
+        return self.template.format_map(self.values)
 
 
 @dataclass(frozen=True)
@@ -68,9 +81,9 @@ class TableTarget:
         columns = {name: value for name, value in fields.items() if name not in _fields_of(self.uri)}
         queries = _queries_of(dataset)
         if QUERY not in _fields_of(self.uri):
-            return [TablePart(self.uri.format(**fields), None, columns, not queries)]
+            return [TablePart(self.uri, fields, None, columns, not queries)]
         return [
-            TablePart(self.uri.format(**fields, query=query), tuple(of_query["files"]), columns, False)
+            TablePart(self.uri, {**fields, QUERY: query}, tuple(of_query["files"]), columns, False)
             for query, of_query in queries.items()
         ]
 

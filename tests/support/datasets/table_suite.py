@@ -207,6 +207,21 @@ class TableSuite(ABC):
 
         assert _read(table) == sorted(_tuples(_DAY, [1]) + _tuples(_NEXT_DAY, [2]))
 
+    def test_a_column_that_takes_no_null_refuses_rows_without_it(self, table: LakehouseTable) -> None:
+        required = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("ds", pa.string())])
+        first = pa.record_batch([pa.array([1]), pa.array(["2013-01-05"])], schema=required)
+        table.replace(_entry(1), _reader(first))
+        if pa.schema(table.snapshot(str(table.version())).schema).field("a").nullable:
+            return  # the format forgets it
+        for batch in (
+            pa.record_batch({"a": pa.array([None], pa.int64()), "ds": ["2013-01-06"]}),
+            pa.record_batch({"ds": ["2013-01-06"]}),
+        ):
+            with pytest.raises(UsageError, match="takes no NULL in the column 'a'"):
+                table.replace(_entry(1, "next", _NEXT_DAY), _reader(batch))
+
+        assert _read(table) == _tuples(_DAY, [1])
+
     def test_values_come_back_as_they_were(self, table: LakehouseTable) -> None:
         values = {
             "i": pa.array([1, None], pa.int32()), "l": pa.array([1 << 60, None]),

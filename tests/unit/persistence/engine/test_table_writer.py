@@ -12,11 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from springline.persistence.catalog.table_claims import TableClaims
+from springline.persistence.catalog import table_claims
+from springline.persistence.catalog.table_claims import TableClaims, TableLease
 from springline.persistence.engine.table_writer import TableWriter
 from springline.persistence.errors import ExtensionError, UsageError
 from springline.persistence.lakehouse.table import LakehouseTable, TableEntry, open_table
-from springline.persistence.model.dataset import Strategy
+from springline.persistence.model.dataset import Ref, Strategy
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset
 from tests.support.commands import invoke
@@ -79,7 +80,7 @@ def test_each_persisted_dataset_of_the_template_is_in_the_table_once(platform_wi
         assert platform.table_writer.drain() == []
         assert not platform.table_writer.has_pending()
         events = [change for change in platform.catalog.history(outcomes[0].ref) if change.event == "in_table"]
-        assert [change.reason for change in events] == [f"in {outcomes[0].versions[0]}"]
+        assert [change.reason for change in events] == [outcomes[0].versions[0]]
         assert outcomes[0].versions[0].startswith(f"{uri}@")
 
 
@@ -299,6 +300,76 @@ def test_of_several_queries_one_that_is_refused_stops_only_itself(platform_with:
         assert "has the column 'x' as int64" in second.error
         assert read_by_others(f"{uri}_a") == {(1, "0"): 1}
         assert read_by_others(f"{uri}_b") == {(0, "0"): 1, (1, "1"): 1}
+
+
+@pytest.mark.parametrize("query", ["../../elsewhere", "a.b", "a b", "a/b", ""])
+def test_a_name_of_a_query_leads_to_no_other_place(
+    platform_with: PlatformWith, tmp_path: Path, uri: str, query: str
+) -> None:
+    with platform_with({"streams/flow/results/{round}": f"{uri}/x/y/{{query}}"}) as platform:
+        report = {"queries": {query: {"rows": 1, "files": ["a.parquet"]}}}
+        write_parquet(platform, "streams/flow/results/1", numbers(1), report=report, names=("a.parquet",))
+
+        (outcome,) = platform.table_writer.drain()
+
+        assert "a table is named by letters, digits" in outcome.error
+        assert not list(tmp_path.glob("**/_delta_log")) and not list(tmp_path.glob("**/metadata"))
+
+
+def test_a_generation_that_is_gone_meanwhile_is_left_out(
+    platform_with: PlatformWith, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with platform_with({"etl/{ds}/clean": uri}) as platform:
+        write_parquet(platform, "etl/d1/clean", numbers(1))
+        write_parquet(platform, "etl/d2/clean", numbers(2))
+        claim = TableClaims.claim
+
+        def discard(claims: TableClaims, ref: Ref, table: str, owner: str) -> TableLease | None:
+            if ref.path == "etl/d1/clean":
+                platform.maintenance.discard(ref, "by hand")
+            return claim(claims, ref, table, owner)
+
+        monkeypatch.setattr(TableClaims, "claim", discard)
+
+        first, second = platform.table_writer.drain()
+
+        assert "missing or damaged" in first.error
+        assert second.error == ""
+        assert read_by_others(uri) == rows_of(d2=(2,))
+        assert not platform.table_writer.has_pending()
+
+
+def test_what_is_raised_is_not_logged_with_its_secrets(
+    platform_with: PlatformWith, uri: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with platform_with({"etl/{ds}/clean": uri}) as platform:
+        write_parquet(platform, "etl/d1/clean", numbers(1))
+        table_type = type(open_table(uri, platform.settings))
+
+        def refuse(*_: object) -> str:
+            raise OSError("https://ann:hunter2@store does not answer")
+
+        monkeypatch.setattr(table_type, "replace", refuse)
+
+        (outcome,) = platform.table_writer.drain()
+
+        status = platform.table_writer.status(platform.table_writer.targets[0])
+        assert "does not answer" in status.error
+        assert "hunter2" not in outcome.error + status.error + caplog.text
+
+
+def test_more_datasets_than_a_page_go_there_in_order(
+    platform_with: PlatformWith, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_claims, "_PAGE_SIZE", 2)
+    with platform_with({"etl/{ds}/clean": uri}) as platform:
+        for day in range(3):
+            write_parquet(platform, f"etl/d{day}/x/clean", numbers(day))  # like the template, and not of it
+            write_parquet(platform, f"etl/d{day}/clean", numbers(day))
+
+        outcomes = platform.table_writer.drain()
+
+        assert [each.ref.path for each in outcomes] == [f"etl/d{day}/clean" for day in range(3)]
 
 
 @pytest.mark.parametrize(
