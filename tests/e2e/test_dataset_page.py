@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
+from springline.airflow.lineage.dataset_detail import DatasetEvent
 from springline.airflow.lineage.neighbourhood import Neighbourhood
 from tests.support.airflow.browser import THEMES, faults, fits
 from tests.support.airflow.dataset_answers import (
@@ -68,6 +69,21 @@ def test_what_made_this_and_what_depends_on_it_is_seen_at_once(clicks, shown):
     address_of_run = "../../dags/etl_lineage/runs/scheduled__2013-01-05T00%3A00%3A00%2B00%3A00"
     expect(run).to_have_attribute("href", address_of_run)
     assert clicks.number == 0
+
+
+def test_the_tables_that_it_was_made_from_are_seen_with_their_versions(alone):
+    """And when it was put into a table itself, under its name."""
+    page, replies = alone
+    into = "iceberg:lake.flights.<b>clean</b>@8273482734"
+    event = DatasetEvent(1.0, "in_table", "table writer here:7", into, "committed", "present", "present")
+    replies |= answers(tables=("delta:s3://lake/orders@17",), history=(event,))
+    page.goto(address())
+    lineage = page.get_by_role("region", name="Lineage", exact=True)
+    expect(lineage.locator(".made")).to_contain_text("etl/planes@1 persisted, delta:s3://lake/orders@17.")
+    history = page.get_by_role("region", name="History")
+    expect(history).to_contain_text("In its table, for other engines")
+    expect(history).to_contain_text(into)
+    assert faults(page) == []
 
 
 def test_from_a_dataset_to_what_depends_on_what_depends_on_it_is_one_click(clicks, shown):

@@ -39,6 +39,13 @@ def test_the_packages_that_are_shown_are_those_that_are_installed(package: str) 
     assert shown == {path.relative_to(FOLDER).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 
+def test_a_new_store_is_one_file_and_its_entry_point() -> None:
+    """Beside the test that it passes."""
+    names = {name for name in FILES if name.startswith("store/")}
+    assert names == {"store/springline_sqlite.py", "store/pyproject.toml", "store/sqlite_suite.py"}
+    assert FILES["store/pyproject.toml"].count("springline_sqlite.") == 1
+
+
 def test_datasets_are_read_by_tools_that_know_nothing_of_springline(tmp_path: Path) -> None:
     """In a process of its own, as the page shows it: two versions, and what each of the tools counts."""
     with platform_in(tmp_path, cache_uri=(tmp_path / "cache").as_uri()) as platform:

@@ -9,6 +9,7 @@ from typing import Any
 from springline.airflow.lineage.possible_actions import permitted_actions
 from springline.persistence.explain import Explanation
 from springline.persistence.model.dataset import Dataset
+from springline.persistence.model.table_uri import tables_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class DatasetDetail:
     operation: str
     version: str
     params: Mapping[str, str]
+    tables: tuple[str, ...]  # of Delta Lake or Iceberg that it was made from, each with its version
     dag_id: str
     run_id: str
     task_id: str
@@ -138,6 +140,7 @@ def build_detail(
         operation=dataset.call.name if dataset.call else "",
         version=dataset.call.version if dataset.call else "",
         params=dict(dataset.call.params) if dataset.call else {},
+        tables=tables_read(dataset),
         dag_id=dataset.origin.dag_id,
         run_id=dataset.origin.run_id,
         task_id=dataset.origin.task_id,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,31 +19,8 @@ from springline.testing.platform import platform_in
 from tests.support.datasets.table_suite import TableSuite
 from tests.support.datasets.tables import environment, numbers, write_parquet
 from tests.support.servers.servers import Running
-from tests.support.waiting import until
 
 SECRET = "not-to-be-seen"
-
-
-@pytest.fixture(scope="module")
-def moto() -> Iterator[str]:
-    """The address of another server of S3's protocol, with a bucket of the same name."""
-    port = free_ports(1)
-    command = [Path(sys.executable).with_name("moto_server"), "-H", "127.0.0.1", "-p", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        address = f"http://127.0.0.1:{port}"
-        until(lambda: _makes_bucket(address))
-        yield address
-        process.terminate()
-
-
-def _makes_bucket(address: str) -> bool:
-    import s3fs
-
-    try:
-        s3fs.S3FileSystem(endpoint_url=address, key="springline", secret=SECRET).mkdir(BUCKET)
-    except Exception:
-        return False
-    return True
 
 
 def settings_of(endpoint: str, home: Path) -> Settings:

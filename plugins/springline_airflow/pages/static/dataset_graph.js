@@ -13,10 +13,11 @@ const SIZES = { width: WIDTH, across: 240, half: { node: HEIGHT / 2, lane: 4 } }
 const LEAST_READABLE = 0.85; // of the size of letters
 
 /** What made a generation and what depends on it, in two sentences. */
-export function relations({ operation, sources, dependents, hidden }) {
+export function relations({ operation, sources, tables, dependents, hidden }) {
+  const from = [...(sources.length ? [datasetList(sources)] : []), ...tables.map((table) => h("code", {}, table))];
   const made = operation ? ["Made by ", h("strong", {}, operation)] : ["No operation is recorded that made it"];
   return [
-    h("p", { class: "made" }, made, sources.length ? [" from ", datasetList(sources)] : "", "."),
+    h("p", { class: "made" }, made, from.map((each, i) => [i ? ", " : " from ", each]), "."),
     h("p", { class: "dependents" }, dependents.length ? [`${dependents.length === 1 ? "1 dataset depends" : `${dependents.length.toLocaleString("en")} datasets depend`} on it: `, datasetList(dependents)] : "No dataset depends on it", "."),
     hidden ? h("p", { class: "note" }, `${formatCount(hidden, "more source or dependent")} of DAGs that you may not read.`) : "",
   ];

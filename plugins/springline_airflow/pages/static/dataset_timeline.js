@@ -29,6 +29,7 @@ const EVENTS = {
   persist_abandoned: ["Persisting abandoned", "lost"],
   proven: ["Its operation was proven idempotent", ""],
   nondeterministic: ["Its operation gave other rows when it was run again", "lost"],
+  in_table: ["In its table, for other engines", "persisted"],
   rebuilt: ["Recorded again from its copy", ""],
 };
 
