@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select, update
 
 from springline.persistence.catalog import schema
 from springline.persistence.catalog.catalog import Catalog
@@ -77,14 +78,11 @@ class TableClaims:
             .join(table_write, table_write.c.generation_id == generation.c.id)
             .where(_is_newest(like), table_write.c.table == table, table_write.c.versions != "")
         )
-        failed = (
-            _pending(table, like).add_columns(table_write.c.error).where(func.coalesce(table_write.c.error, "") != "")
-        )
         with self._catalog.read_transaction() as connection:
             paths = connection.scalars(written).all()
-            pending = [row for row in connection.execute(_pending(table, like)) if covers(row.path)]
-            errors = [row.error for row in connection.execute(failed) if covers(row.path)]
-        return TableStatus(sum(map(covers, paths)), len(pending), errors[0] if errors else "")
+            rows = connection.execute(_pending(table, like).add_columns(table_write.c.error)).all()
+        pending = [row for row in rows if covers(row.path)]
+        return TableStatus(sum(map(covers, paths)), len(pending), next((row.error for row in pending if row.error), ""))
 
     def claim(self, ref: Ref, table: str, owner: str) -> TableLease | None:
         """Claim putting a generation into a table; returns None if another worker has it, or it pauses or is there."""
@@ -134,7 +132,7 @@ def _is_newest(like: str) -> ColumnElement[bool]:
     )
 
 
-def _pending(table: str, like: str):  # type: ignore[no-untyped-def]
+def _pending(table: str, like: str) -> Select[Any]:
     """Return the query for the generations that are not known to be in a table."""
     is_its = and_(table_write.c.generation_id == generation.c.id, table_write.c.table == table)
     return (

@@ -69,6 +69,7 @@ def test_readers_count_the_same_rows_while_the_persister_is_killed(
     uri = uri_of(table_format, tmp_path)
     for day in range(_DAYS):
         write_parquet(platform, f"etl/d{day}/clean", numbers(*range(_ROWS)), strategy=Strategy.ASYNC_STORE)
+    assert not read_by_others(uri)  # which creates the catalog's own tables
     reader = Reader(uri)
     reader.start()
     command = [

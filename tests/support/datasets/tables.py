@@ -13,8 +13,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
 from pyiceberg.catalog import load_catalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.utils.config import Config
 
 from springline.persistence.model.dataset import OperationResult, Ref, Strategy
@@ -69,16 +70,17 @@ def read_by_others(uri: str) -> Counter[tuple[Any, ...]]:
     """
     name, _, location = uri.partition(":")
     if name == "delta":
-        if not Path(location, "_delta_log").exists():
+        try:
+            table = DeltaTable(location)
+        except TableNotFoundError:
             return Counter()
-        table = DeltaTable(location)
         arrow, frame = table.to_pyarrow_table(), pl.scan_delta(table).collect()
     else:
         catalog_name, _, identifier = location.partition(".")
         catalog = load_catalog(catalog_name, **dict(Config().get_catalog_config(catalog_name) or {}))
         try:
             iceberg = catalog.load_table(identifier)
-        except NoSuchTableError:
+        except (NoSuchNamespaceError, NoSuchTableError):
             return Counter()
         arrow, frame = iceberg.scan().to_arrow(), pl.scan_iceberg(iceberg).collect()
     rows = Counter(tuple(row.values()) for row in arrow.to_pylist())
